@@ -1,0 +1,86 @@
+// What the proxy and a service that stands behind it say to each other. The proxy knows services only by this page,
+// a service knows nothing of transports, packets or HTTP. Signaling is the first service.
+import type { ConversationId, Namespace, SocketRef, UserId } from './ids.js';
+
+/** A Socket.IO socket that the legacy accepted. */
+export interface Peer {
+  readonly ref: SocketRef;
+  /** Set where we could verify the token ourselves; without it the peer's events are never served here. */
+  readonly user: UserId | undefined;
+  /** The browser's own token, as it was in the CONNECT packet or where `--token-from` says. Never logged. */
+  readonly token: string | undefined;
+}
+
+/** `lifecycle` events of one call always go together; a `relay` can be moved by itself. */
+export type EventKind = 'lifecycle' | 'relay';
+
+/** Where an event goes and why, in one word each, for log lines, metrics and the dashboard. */
+export interface Decision {
+  readonly path: 'legacy' | 'new';
+  readonly because: Because;
+}
+
+export type Because =
+  | 'owned' // the new path has a session for this conversation
+  | 'claimed' // the path that accepted this call's offer
+  | 'route' // the table says so
+  | 'callee-not-here' // the other participant has no socket that we can serve
+  | 'token-expired' // the ticket request answered 401
+  | 'unverified' // we could not verify the sender's token
+  | 'ended-here' // the call ended on the new path within the last minute
+  | 'early' // a candidate ahead of its offer
+  | 'sole' // the legacy's handlers are gone
+  | 'held' // a fact must be fetched first; the service answers or forwards later
+  | 'default'; // belongs to a call from before the proxy, or to none
+
+/** An event of a service's vocabulary, whole, with its attachments in place. */
+export interface InboundEvent {
+  readonly peer: Peer;
+  readonly name: string;
+  /** The event's arguments without its name and without the acknowledgement; parsed when first read. May throw never. */
+  readonly args: readonly unknown[];
+  readonly ackRequested: boolean;
+  /** Sends the acknowledgement. The first call counts; where none was asked for it does nothing. */
+  ack(arg: unknown): void;
+  /** Gives the event to the legacy after all, with its original packet. Only for an event whose decision was `new`. */
+  forward(): void;
+}
+
+/** Decision, and for `new` what starts the serving: the transport calls it once the order of its answers allows. */
+export interface Routed {
+  readonly decision: Decision;
+  readonly serve?: () => void;
+}
+
+/** An event, or the acknowledgement of a forwarded one, on its way from the legacy to a browser. */
+export interface LegacyEvent {
+  readonly peer: Peer;
+  readonly name: string;
+  readonly args: readonly unknown[];
+}
+
+/**
+ * Why a connection went away. `browser`: the browser closed, vanished or was given up by the heartbeat.
+ * `legacy`: the legacy went away under it. `drain`: we closed it.
+ */
+export type DropCause = 'browser' | 'legacy' | 'drain';
+
+export interface Service {
+  readonly name: string;
+  /** Names of the events that browsers send and this service may serve. */
+  readonly events: ReadonlyMap<string, EventKind>;
+  /** Names of events that the legacy sends and this service wants to see pass, while `watching()`. */
+  readonly watched: ReadonlySet<string>;
+  /** Cheap; asked for each packet of the legacy's that could be one of `watched`. */
+  watching(): boolean;
+  /** Decides synchronously. Called for every event of `events` in a namespace that the route table names. */
+  route(event: InboundEvent): Routed;
+  /** A watched event passes from the legacy to a browser. */
+  passed(event: LegacyEvent): void;
+  /** The legacy accepted a socket. */
+  connected(peer: Peer): void;
+  /** That very socket is gone. */
+  disconnected(peer: Peer, cause: DropCause): void;
+  /** Whether the new path holds a live state for this conversation. */
+  owns(ns: Namespace, conversationId: ConversationId): boolean;
+}

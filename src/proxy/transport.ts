@@ -1,0 +1,49 @@
+// What a connection and its transport (WebSocket splice or polling session) need of one another. Knows nothing of calls.
+import type { IncomingMessage } from 'node:http';
+import type { DropCause } from '../base/service.js';
+import type { Interest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
+
+/** The side that carries bytes. At an upgrade from polling the connection stays and its transport is replaced. */
+export interface Transport {
+  readonly kind: 'websocket' | 'polling';
+  /** Injects packets for the browser, in this order, each at a whole-packet boundary. Over its bound the transport ends the connection. */
+  send(packets: readonly Outgoing[]): void;
+  /** Gives a packet that was taken to the legacy after all, at a whole-packet boundary. */
+  forward(packet: Outgoing): void;
+  /** Closes the browser's connection and the legacy's. 1001 for a drain. */
+  end(code: number, reason: string): void;
+}
+
+/** The side that understands packets; `connection.ts` implements it, one for each Engine.IO session. */
+export interface PacketOwner {
+  readonly interest: Interest;
+  /** What is to be shown of the legacy's events; only asked while `watching()` is true. */
+  readonly legacyInterest: Interest;
+  /** Cheap; false: the legacy's EVENT packets need no look at their names. */
+  watching(): boolean;
+  /** A whole packet from the browser that `interest` asked for, or a CONNECT or DISCONNECT. */
+  fromBrowser(packet: Packet): Verdict;
+  /** A whole packet from the legacy: CONNECT, DISCONNECT, CONNECT_ERROR, or an event of `legacyInterest`. It passes right after. */
+  fromLegacy(packet: Packet): void;
+  /** The browser speaks something that is not Socket.IO's default parser (msgpack, say): from now on nothing is shown or served. */
+  foreign(): void;
+  /** The transport that now carries this connection. */
+  attach(transport: Transport): void;
+  /** Both sides are gone; called exactly once. */
+  closed(cause: DropCause): void;
+}
+
+/** What the listener makes of a browser's first request; `compose.ts` wires it to `connection.ts`. */
+export interface Connections {
+  /** A new Engine.IO session (EIO=4) begins, with the request of its handshake (for tokens in query, cookie or header). */
+  open(request: IncomingMessage): PacketOwner;
+}
+
+/** Limits the legacy announced in its handshake (`0{"sid",…}`): bytes and milliseconds. */
+export interface Handshake {
+  readonly sid: string;
+  readonly upgrades: readonly string[];
+  readonly pingInterval: number;
+  readonly pingTimeout: number;
+  readonly maxPayload: number;
+}
