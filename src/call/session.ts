@@ -66,7 +66,12 @@ export type CallEvent =
       readonly by: Sender;
       readonly offer: unknown;
     }
-  | { readonly type: 'call-rejoin-answer'; readonly by: Sender; readonly answer: unknown; readonly ackRequested: boolean }
+  | {
+      readonly type: 'call-rejoin-answer';
+      readonly by: Sender;
+      readonly answer: unknown;
+      readonly ackRequested: boolean;
+    }
   | { readonly type: 'call-end'; readonly by: Sender }
   /** A socket is gone; `otherPresent`: whether the other seat's socket is connected. */
   | { readonly type: 'drop'; readonly socket: SocketRef; readonly cause: DropCause; readonly otherPresent: boolean }

@@ -1,0 +1,89 @@
+// The vocabulary of what sigfig tells operators: one method for each thing that can happen, typed so that a token, an
+// SDP or a candidate can't get in. Knows nothing of how it is shown; `log.ts` and `metrics.ts` implement it.
+import type { Decision, DropCause } from '../base/service.js';
+import type { CallKey, State } from '../call/session.js';
+
+export type TransportKind = 'websocket' | 'polling';
+/** `cached`, `own` (the client brought it) and `granted` lead to participants; the others don't. */
+export type TicketOutcome = 'cached' | 'own' | 'granted' | 'not-participant' | 'token-expired' | 'unavailable';
+
+export interface Transition extends CallKey {
+  readonly callId: string;
+  /** IDLE before the first offer, ENDED after the end. */
+  readonly from: State | 'IDLE';
+  readonly to: State | 'ENDED';
+  readonly because: string;
+  readonly event: string;
+}
+
+/** Plain counters that the hot path increments; metrics read them when scraped. */
+export interface Counters {
+  /** Socket.IO or Engine.IO packets passed on unchanged, browser → legacy. */
+  forwardedUp: number;
+  /** The same, legacy → browser. */
+  forwardedDown: number;
+}
+
+export interface Signals {
+  readonly counters: Counters;
+  connectionOpened(transport: TransportKind): void;
+  connectionUpgraded(): void;
+  connectionClosed(transport: TransportKind, cause: DropCause): void;
+  /** A connection speaks no default Socket.IO parser; all its events go to the legacy. */
+  foreignProtocol(connection: number): void;
+  /** The legacy accepted a socket whose token we could not verify; all its events go to the legacy. `why`: never the token. */
+  unverified(connection: number, why: string): void;
+  /** Where an event of the table went, and why. */
+  decided(event: string, decision: Decision): void;
+  refused(event: string, code: string): void;
+  /** From taking the event to its acknowledgement and deliveries, without the ticket; milliseconds. */
+  served(event: string, ms: number): void;
+  /** From the offer stored to the answer relayed; milliseconds. */
+  offerAnswered(ms: number): void;
+  ticket(outcome: TicketOutcome, ms: number): void;
+  transition(t: Transition): void;
+  candidateDropped(why: string): void;
+  /** A bound was reached and the named thing happened: `inject-overflow`, `held-overflow`, … */
+  bound(what: string, detail: Readonly<Record<string, string | number>>): void;
+  routesLoaded(file: string, summary: string): void;
+  /** One clear line each; the table in force stays. */
+  routesRejected(file: string, problems: readonly string[]): void;
+  legacyDown(url: string, why: string): void;
+  legacyUp(url: string): void;
+  /** A broken assumption that was survived. The error's message may be shown; payloads never. */
+  internalError(where: string, error: unknown): void;
+}
+
+/** For tests: keeps what was signalled, by method name. */
+export function recordedSignals(): Signals & {
+  readonly events: { readonly what: string; readonly args: readonly unknown[] }[];
+} {
+  const events: { what: string; args: unknown[] }[] = [];
+  const note =
+    (what: string) =>
+    (...args: unknown[]) => {
+      events.push({ what, args });
+    };
+  return {
+    events,
+    counters: { forwardedUp: 0, forwardedDown: 0 },
+    connectionOpened: note('connectionOpened'),
+    connectionUpgraded: note('connectionUpgraded'),
+    connectionClosed: note('connectionClosed'),
+    foreignProtocol: note('foreignProtocol'),
+    unverified: note('unverified'),
+    decided: note('decided'),
+    refused: note('refused'),
+    served: note('served'),
+    offerAnswered: note('offerAnswered'),
+    ticket: note('ticket'),
+    transition: note('transition'),
+    candidateDropped: note('candidateDropped'),
+    bound: note('bound'),
+    routesLoaded: note('routesLoaded'),
+    routesRejected: note('routesRejected'),
+    legacyDown: note('legacyDown'),
+    legacyUp: note('legacyUp'),
+    internalError: note('internalError'),
+  };
+}
