@@ -82,6 +82,8 @@ export class Upstream {
   readonly host: string;
   readonly port: number;
   readonly secure: boolean;
+  /** For requests that bring no Host themselves. */
+  readonly hostHeader: string;
   /** Engine.IO sessions that live there; whoever opens one counts it up and down. */
   sessions = 0;
   #up = true;
@@ -100,6 +102,7 @@ export class Upstream {
     this.url = parsed.origin;
     this.secure = parsed.protocol === 'https:';
     this.host = parsed.hostname.replace(/^\[|\]$/g, '');
+    this.hostHeader = parsed.host;
     this.port = parsed.port ? Number(parsed.port) : this.secure ? 443 : 80;
     this.#ca = options.ca;
     this.#signals = options.signals;
