@@ -26,15 +26,20 @@ export interface Session extends CallKey {
   readonly users: Readonly<Record<Role, UserId>>;
   /** The socket that holds each seat; the answerer has none before the answer. A lost seat keeps its last socket. */
   readonly seats: { readonly offerer: SocketRef; readonly answerer: SocketRef | null };
-  /** Why each lost seat was lost; absent while it is held. Both are lost only where neither cause was its user's own. */
+  /** Why each lost seat was lost; absent while it is held. */
   readonly lost: Readonly<Partial<Record<Role, DropCause>>>;
+  /**
+   * Set from when both seats were lost to a cause that was neither user's own until a rejoin is answered (accepted
+   * difference 4): the call waits for both, either may offer the rejoin, and whichever socket answers it takes the seat.
+   */
+  readonly waitsForBoth?: true;
   /** Who offers in OFFERING (the offerer, or the rejoiner) and in RENEGOTIATING; null otherwise. */
   readonly offeredBy: Role | null;
   /** True while OFFERING is a rejoin. */
   readonly rejoining: boolean;
   /** Candidates of the side that offers, waiting for the answer. At most 256. */
   readonly candidates: readonly unknown[];
-  /** A rejoin offer that waits for the other user to have a socket again (accepted difference 4). */
+  /** The rejoin offer of a call that waits for both, for every socket with which the other user comes back; null otherwise. */
   readonly keptOffer: unknown;
 }
 
@@ -49,6 +54,8 @@ export type CallEvent =
   | {
       readonly type: 'call-offer';
       readonly by: Sender;
+      /** Of a new call; its namespace is the sender's. */
+      readonly conversationId: ConversationId;
       readonly offer: unknown;
       /** From the signed ticket; absent where a session exists (its own participants count then). */
       readonly participants?: readonly [UserId, UserId];
