@@ -40,9 +40,16 @@ export interface InboundEvent {
   /** The event's arguments without its name and without the acknowledgement; parsed when first read. May throw never. */
   readonly args: readonly unknown[];
   readonly ackRequested: boolean;
+  /** Bytes of the packet, attachments included. */
+  readonly size: number;
+  /** A digest of the payload as it came, attachments included, without the acknowledgement id. */
+  digest(): string;
   /** Sends the acknowledgement. The first call counts; where none was asked for it does nothing. */
   ack(arg: unknown): void;
-  /** Gives the event to the legacy after all, with its original packet. Only for an event whose decision was `new`. */
+  /**
+   * Gives the event to the legacy after all, with its original packet; only for an event whose decision was `new`.
+   * Where it was acknowledged here already, it goes without its acknowledgement id.
+   */
   forward(): void;
 }
 

@@ -1,0 +1,219 @@
+// Which path has claimed a conversation: offers that the new path is accepting at this moment, and calls that the legacy
+// has, as far as they were seen to pass (docs/routes.md, rule 2). Knows no store, ticket or transport.
+import type { SocketRef, UserId } from '../base/ids.js';
+import { sameSocket } from '../base/ids.js';
+import type { LegacyEvent, Peer } from '../base/service.js';
+import type { Role } from '../call/session.js';
+
+/** A call that the legacy has. Built only from what passed; the legacy itself is never asked. */
+interface LegacyClaim {
+  readonly key: string;
+  readonly at: number;
+  /** True once the legacy was seen to act on the offer. */
+  confirmed: boolean;
+  answered: boolean;
+  readonly seats: Record<Role, Peer | null>;
+  readonly lost: Set<Role>;
+  /** Users and sockets that the legacy itself treated as parties. */
+  callee: UserId | undefined;
+  /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
+  answering: Peer[];
+  rejoining: Peer[];
+}
+
+/** Refusals of a `call-offer` that say that a call is there: the claim stays. */
+const stillThere = new Set(['Call already in progress', 'Call is recovering, rejoin instead']);
+
+export const maxAge = 6 * 3_600_000;
+/** A claim is a few hundred bytes; the bound keeps a flood of offers for made-up conversations below 100 MB. */
+export const maxClaims = 100_000;
+/** Devices that answer or rejoin at once; the oldest is forgotten, which at worst keeps a claim until its call ends. */
+const maxAsking = 8;
+
+export class Claims {
+  readonly #legacy = new Map<string, LegacyClaim>();
+  readonly #bySocket = new Map<string, Set<LegacyClaim>>();
+  /** Offers being accepted by the new path, in the order in which they came. */
+  readonly #accepting = new Map<string, Set<Accepting>>();
+  readonly #onBound: () => void;
+
+  constructor(onBound: () => void = () => undefined) {
+    this.#onBound = onBound;
+  }
+
+  legacyHas(key: string, now: number): boolean {
+    const claim = this.#legacy.get(key);
+    if (claim && now - claim.at > maxAge) this.#drop(claim);
+    return claim !== undefined && now - claim.at <= maxAge;
+  }
+
+  newIsAccepting(key: string): boolean {
+    return this.#accepting.has(key);
+  }
+
+  get legacyCount(): number {
+    return this.#legacy.size;
+  }
+
+  /** An offer is being accepted by the new path, until `done`. */
+  accept(key: string): Accepting {
+    const all = this.#accepting.get(key) ?? new Set<Accepting>();
+    this.#accepting.set(key, all);
+    const earlier = [...all];
+    let settle!: () => void;
+    const settled = new Promise<void>((resolve) => (settle = resolve));
+    const mine: Accepting = {
+      settled,
+      earlierSettled: () => Promise.all(earlier.map((a) => a.settled)).then(() => undefined),
+      done: () => {
+        if (!all.delete(mine)) return;
+        if (all.size === 0) this.#accepting.delete(key);
+        settle();
+      },
+    };
+    all.add(mine);
+    return mine;
+  }
+
+  /** A call event goes on to the legacy. */
+  forwarded(key: string, event: string, peer: Peer, now: number): void {
+    const claim = this.#legacy.get(key);
+    if (event === 'call-offer') {
+      if (!claim) this.#claim(key, peer, now);
+      return;
+    }
+    if (!claim) return;
+    if (event === 'call-answer') {
+      this.#asks(claim, claim.answering, peer);
+    } else if (event === 'call-rejoin-offer') {
+      this.#asks(claim, claim.rejoining, peer);
+    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#drop(claim);
+  }
+
+  /** An event about this conversation passes from the legacy to a browser. */
+  passed(key: string, { peer, name, args }: LegacyEvent): void {
+    const claim = this.#legacy.get(key);
+    if (!claim) return;
+    const payload = args[0] as Record<string, unknown>;
+    switch (name) {
+      case 'call-offer':
+        claim.confirmed = true;
+        claim.callee ??= peer.user;
+        break;
+      case 'call-answer':
+        claim.confirmed = true;
+        if (!claim.answered) {
+          claim.answered = true;
+          claim.seats.answerer = sentBy(claim.answering, payload.fromUserId);
+        }
+        break;
+      case 'call-rejoin-offer':
+        this.#rejoined(claim, payload.fromUserId);
+        break;
+      case 'call-ended':
+        if (payload.reason !== 'answered-elsewhere') this.#drop(claim);
+        break;
+      case 'error':
+        if (
+          payload.event === 'call-offer' &&
+          !claim.confirmed &&
+          sameSocket(claim.seats.offerer?.ref ?? peer.ref, peer.ref) &&
+          !stillThere.has(String(payload.message))
+        ) {
+          this.#drop(claim);
+        }
+        break;
+    }
+  }
+
+  /** A socket is gone: the offerer's before the answer, or the second of both seats, ends the legacy's call. */
+  disconnected(ref: SocketRef): void {
+    for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
+      if (!claim.answered) {
+        if (claim.seats.offerer && sameSocket(claim.seats.offerer.ref, ref)) this.#drop(claim);
+        continue;
+      }
+      for (const role of ['offerer', 'answerer'] as const) {
+        const seat = claim.seats[role];
+        if (seat && sameSocket(seat.ref, ref)) claim.lost.add(role);
+      }
+      if (claim.lost.size === 2) this.#drop(claim);
+    }
+    this.#bySocket.delete(socketKey(ref));
+  }
+
+  #claim(key: string, offerer: Peer, now: number): void {
+    if (this.#legacy.size >= maxClaims) {
+      this.#onBound();
+      const oldest = this.#legacy.values().next().value;
+      if (oldest) this.#drop(oldest);
+    }
+    const claim: LegacyClaim = {
+      key,
+      at: now,
+      confirmed: false,
+      answered: false,
+      seats: { offerer, answerer: null },
+      lost: new Set(),
+      callee: undefined,
+      answering: [],
+      rejoining: [],
+    };
+    this.#legacy.set(key, claim);
+    this.#index(claim, offerer.ref);
+  }
+
+  /** The legacy relays the last forwarded rejoin offer: that user's seat moved to the socket it came from. */
+  #rejoined(claim: LegacyClaim, user: unknown): void {
+    const peer = sentBy(claim.rejoining, user);
+    if (!peer) return;
+    const role = peer.user !== undefined && peer.user === claim.seats.offerer?.user ? 'offerer' : 'answerer';
+    claim.seats[role] = peer;
+    claim.lost.delete(role);
+  }
+
+  #isParty(claim: LegacyClaim, peer: Peer): boolean {
+    const { offerer, answerer } = claim.seats;
+    for (const seat of [offerer, answerer]) if (seat && sameSocket(seat.ref, peer.ref)) return true;
+    if (peer.user === undefined) return false;
+    return peer.user === offerer?.user || peer.user === answerer?.user || peer.user === claim.callee;
+  }
+
+  #asks(claim: LegacyClaim, asking: Peer[], peer: Peer): void {
+    asking.push(peer);
+    if (asking.length > maxAsking) asking.shift();
+    this.#index(claim, peer.ref);
+  }
+
+  #index(claim: LegacyClaim, ref: SocketRef): void {
+    const key = socketKey(ref);
+    const claims = this.#bySocket.get(key);
+    if (claims) claims.add(claim);
+    else this.#bySocket.set(key, new Set([claim]));
+  }
+
+  #drop(claim: LegacyClaim): void {
+    if (this.#legacy.get(claim.key) === claim) this.#legacy.delete(claim.key);
+    for (const peer of [claim.seats.offerer, claim.seats.answerer, ...claim.answering, ...claim.rejoining]) {
+      if (!peer) continue;
+      const claims = this.#bySocket.get(socketKey(peer.ref));
+      claims?.delete(claim);
+      if (claims?.size === 0) this.#bySocket.delete(socketKey(peer.ref));
+    }
+  }
+}
+
+/** An offer that the new path is accepting. */
+export interface Accepting {
+  readonly settled: Promise<void>;
+  /** Resolves when every offer for this conversation that came before this one is settled. */
+  earlierSettled(): Promise<void>;
+  done(): void;
+}
+
+/** The last of them that this user sent; users are unknown where their tokens could not be verified. */
+function sentBy(peers: readonly Peer[], user: unknown): Peer | null {
+  return peers.findLast((p) => p.user === user) ?? peers.findLast((p) => p.user === undefined) ?? null;
+}
+
+const socketKey = (ref: SocketRef): string => `${ref.connection} ${ref.ns}`;

@@ -1,0 +1,155 @@
+// Accepting a `call-offer` on the new path: who takes part (ticket), whether the callee can be served here, and the two
+// ways back to the legacy that only show once that is known. Knows no packets. Rules: docs/routes.md, rule 3.
+import type { UserId } from '../base/ids.js';
+import type { Because, InboundEvent } from '../base/service.js';
+import { refusals } from '../call/refusals.js';
+import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
+import type { Memberships } from '../identity/identity.js';
+import { type Calls, type CallsDeps, keyOf } from './calls.js';
+import type { Accepting, Claims } from './claims.js';
+import type { Command } from './commands.js';
+import type { EarlyCandidates } from './early.js';
+
+export type OfferOutcome =
+  | { readonly kind: 'stepped'; readonly step: Step }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** Claimed for the legacy; the caller forwards the offer, then the held candidates. */
+  | { readonly kind: 'legacy'; readonly because: Because }
+  /** The offerer's socket went away while the ticket was fetched. */
+  | { readonly kind: 'gone' };
+
+export interface Offer {
+  readonly key: CallKey;
+  readonly event: InboundEvent;
+  readonly user: UserId;
+  readonly command: Command;
+  readonly accepting: Accepting;
+  /** The legacy's handlers are gone: nothing goes back to it. */
+  readonly sole: boolean;
+}
+
+export class Offers {
+  readonly #deps: CallsDeps;
+  readonly #calls: Calls;
+  readonly #claims: Claims;
+  readonly #early: EarlyCandidates;
+  readonly #memberships: Memberships;
+  readonly #newId: () => string;
+
+  constructor(
+    deps: CallsDeps,
+    calls: Calls,
+    claims: Claims,
+    early: EarlyCandidates,
+    memberships: Memberships,
+    newId: () => string,
+  ) {
+    this.#deps = deps;
+    this.#calls = calls;
+    this.#claims = claims;
+    this.#early = early;
+    this.#memberships = memberships;
+    this.#newId = newId;
+  }
+
+  /** `waited` is told how long facts were fetched, in milliseconds: serving is timed without it. */
+  async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
+    const { key, event, user, sole } = offer;
+    const k = keyOf(key);
+    if (await this.#session(key)) return this.#step(offer, undefined);
+
+    const started = performance.now();
+    const found = await this.#participants(offer);
+    waited(performance.now() - started);
+
+    // The world has moved: another offer may have won, here or at the legacy, and the browser may be gone.
+    if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
+    if (await this.#session(key)) return this.#step(offer, undefined);
+    if (this.#claims.legacyHas(k, this.#deps.clock.now())) return this.#toLegacy(offer, 'claimed');
+
+    if (found.kind === 'refused') {
+      return { kind: 'refused', refusal: found.refusal };
+    }
+    if (found.kind === 'token-expired') {
+      return sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
+    }
+    const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
+    if (!sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
+      return this.#toLegacy(offer, 'callee-not-here');
+    return this.#step(offer, found.participants);
+  }
+
+  async #session(key: CallKey): Promise<Session | null> {
+    const known = this.#deps.store.peek(key);
+    return known === undefined ? this.#deps.store.get(key) : known;
+  }
+
+  async #step(offer: Offer, participants: readonly [UserId, UserId] | undefined): Promise<OfferOutcome> {
+    const { key, event, user, command } = offer;
+    const callId = this.#newId();
+    let early: readonly unknown[] | undefined;
+    const step = await this.#calls.apply(
+      key,
+      (session): CallEvent | null => {
+        if (session === null && participants === undefined) return null;
+        if (session === null) early ??= this.#early.take(keyOf(key), event.peer.ref).map((held) => held.iceCandidate);
+        return {
+          type: 'call-offer',
+          by: { user, socket: event.peer.ref },
+          conversationId: key.conversationId,
+          offer: command.body,
+          ...(participants && session === null ? { participants } : {}),
+          callId,
+          early: early ?? [],
+        };
+      },
+      event,
+    );
+    // The session ended between the look and the step: the offer is a first one after all.
+    return step ? { kind: 'stepped', step } : this.accept(offer, () => undefined);
+  }
+
+  async #participants({
+    event,
+    user,
+    command,
+  }: Offer): Promise<
+    | { readonly kind: 'participants'; readonly participants: readonly [UserId, UserId] }
+    | { readonly kind: 'refused'; readonly refusal: Refusal }
+    | { readonly kind: 'token-expired' }
+  > {
+    const { signals } = this.#deps;
+    const started = performance.now();
+    const own =
+      command.ticket === undefined ? undefined : this.#memberships.own(command.ticket, user, command.conversationId);
+    if (own) {
+      signals.ticket('own', performance.now() - started);
+      return { kind: 'participants', participants: own.participants };
+    }
+    const cached = this.#memberships.cached(user, command.conversationId);
+    if (cached) {
+      signals.ticket('cached', performance.now() - started);
+      return { kind: 'participants', participants: cached.participants };
+    }
+    const answer = await this.#memberships.ask(event.peer.token, user, command.conversationId);
+    signals.ticket(answer.kind, performance.now() - started);
+    switch (answer.kind) {
+      case 'granted':
+        return { kind: 'participants', participants: answer.membership.participants };
+      case 'not-participant':
+        return { kind: 'refused', refusal: refusals.notParticipant };
+      case 'token-expired':
+        return { kind: 'token-expired' };
+      case 'unavailable':
+        return { kind: 'refused', refusal: refusals.unavailable };
+    }
+  }
+
+  /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
+  async #toLegacy(offer: Offer, because: Because): Promise<OfferOutcome> {
+    await offer.accepting.earlierSettled();
+    if (await this.#session(offer.key)) return this.#step(offer, undefined);
+    this.#claims.forwarded(keyOf(offer.key), 'call-offer', offer.event.peer, this.#deps.clock.now());
+    return { kind: 'legacy', because };
+  }
+}
