@@ -1,0 +1,43 @@
+// A small HTTP listener for operators (metrics, health), with limits tight enough that it can't become a burden on the
+// process it tells about. Knows nothing of what is asked or answered.
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Listening {
+  /** `http://127.0.0.1:9900`, with the real port. */
+  readonly url: string;
+  /** Stops at once; requests still open are cut. */
+  close(): Promise<void>;
+}
+
+/**
+ * @param onError is told what goes wrong once it listens.
+ * @throws the system's error (`EADDRINUSE`, say) where the address can't be taken.
+ */
+export async function listenForOperators(
+  at: { readonly host: string; readonly port: number },
+  handler: RequestListener,
+  onError: (error: Error) => void,
+): Promise<Listening> {
+  // Scrapers and probes send a few headers and no body, a few at a time; more is a mistake or an attack.
+  const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000, maxHeaderSize: 8_192 }, handler);
+  server.maxConnections = 64;
+  server.keepAliveTimeout = 30_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(at.port, at.host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  server.on('error', onError);
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    url: `http://${address.includes(':') ? `[${address}]` : address}:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
