@@ -1,0 +1,275 @@
+// One browser's Engine.IO connection, whatever carries it: knows which sockets the legacy accepted on it and for whom,
+// shows their events to the services, and takes what those send. Knows nothing of calls, frames or payloads.
+import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { ConnectionNumber, Namespace, SocketId } from '../base/ids.js';
+import type { DropCause, InboundEvent, Peer, Service } from '../base/service.js';
+import type { TokenVerifier } from '../identity/identity.js';
+import { readToken, type TokenBearer, type TokenSource } from '../identity/token-source.js';
+import type { Interest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
+import { PacketType } from '../protocol/packet.js';
+import { decodeArgs, encodeAck } from '../protocol/socketio.js';
+import type { Signals } from '../telemetry/signals.js';
+import type { Connected, Registry } from './registry.js';
+import type { Connections, PacketOwner, Transport } from './transport.js';
+
+export interface ConnectionDeps {
+  readonly services: readonly Service[];
+  readonly registry: Registry;
+  readonly verifier: TokenVerifier;
+  readonly tokenFrom: readonly TokenSource[];
+  readonly signals: Signals;
+  /** Whether the route table in force names this namespace. */
+  readonly routed: (ns: string) => boolean;
+}
+
+/** Namespaces that a connection may be asking for at once; a browser uses a handful. */
+const mostPending = 64;
+
+/** Makes a `Connection` for each new Engine.IO session; numbers are never reused. */
+export function createConnections(deps: ConnectionDeps): Connections {
+  let last = 0;
+  const serving: Serving = { ...deps, byEvent: new Map(), watchedBy: new Map() };
+  for (const service of deps.services) {
+    for (const event of service.events.keys()) serving.byEvent.set(event, service);
+    for (const event of service.watched) {
+      serving.watchedBy.set(event, [...(serving.watchedBy.get(event) ?? []), service]);
+    }
+  }
+  return {
+    open(request) {
+      last += 1;
+      const connection = new Connection(last as ConnectionNumber, request, serving);
+      deps.registry.open(connection);
+      return connection;
+    },
+  };
+}
+
+interface Serving extends ConnectionDeps {
+  readonly byEvent: Map<string, Service>;
+  readonly watchedBy: Map<string, Service[]>;
+}
+
+class Connection implements PacketOwner, Connected {
+  readonly number: ConnectionNumber;
+  transport: Transport | null = null;
+  readonly interest: Interest = {
+    event: (ns, name) => this.#serving.byEvent.has(name) && this.#peers.has(ns) && this.#serving.routed(ns),
+  };
+  readonly legacyInterest: Interest = {
+    event: (ns, name) => this.#serving.watchedBy.has(name) && this.#peers.has(ns) && this.#serving.routed(ns),
+  };
+
+  readonly #serving: Serving;
+  /** Sockets that the legacy accepted, by namespace. */
+  readonly #peers = new Map<string, Peer>();
+  /** Tokens of CONNECT packets that the legacy has not answered yet. */
+  readonly #connecting = new Map<string, string | undefined>();
+  /** Query, cookie and headers of the handshake, for tokens that stand there; not kept where no source asks for them. */
+  readonly #bearer: Omit<TokenBearer, 'auth'>;
+  #foreign = false;
+  #closed = false;
+
+  constructor(number: ConnectionNumber, request: IncomingMessage, serving: Serving) {
+    this.number = number;
+    this.#serving = serving;
+    const asked = serving.tokenFrom.some((source) => source.from !== 'auth');
+    this.#bearer = asked ? { url: request.url, headers: request.headers } : { url: undefined, headers: {} };
+  }
+
+  watching(): boolean {
+    for (const service of this.#serving.services) if (service.watching()) return true;
+    return false;
+  }
+
+  peer(ns: string): Peer | undefined {
+    return this.#peers.get(ns);
+  }
+
+  attach(transport: Transport): void {
+    const { signals } = this.#serving;
+    if (this.transport === null) signals.connectionOpened(transport.kind);
+    else if (this.transport.kind !== transport.kind) signals.connectionUpgraded();
+    this.transport = transport;
+  }
+
+  foreign(): void {
+    if (this.#foreign) return;
+    this.#foreign = true;
+    this.#serving.signals.foreignProtocol(this.number);
+  }
+
+  fromBrowser(packet: Packet): Verdict {
+    switch (packet.type) {
+      case PacketType.CONNECT:
+        if (this.#connecting.size < mostPending) this.#connecting.set(packet.ns, this.#tokenOf(packet));
+        return 'pass';
+      case PacketType.DISCONNECT:
+        this.#leave(packet.ns, 'browser');
+        return 'pass';
+      case PacketType.EVENT:
+      case PacketType.BINARY_EVENT:
+        return this.#event(packet);
+      default:
+        return 'pass';
+    }
+  }
+
+  fromLegacy(packet: Packet): void {
+    switch (packet.type) {
+      case PacketType.CONNECT:
+        this.#accepted(packet);
+        return;
+      case PacketType.CONNECT_ERROR:
+        this.#connecting.delete(packet.ns);
+        return;
+      case PacketType.DISCONNECT:
+        this.#leave(packet.ns, 'browser');
+        return;
+      case PacketType.EVENT:
+      case PacketType.BINARY_EVENT:
+        this.#passed(packet);
+        return;
+      default:
+    }
+  }
+
+  closed(cause: DropCause): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const ns of [...this.#peers.keys()]) this.#leave(ns, cause);
+    this.#serving.registry.close(this);
+    if (this.transport) this.#serving.signals.connectionClosed(this.transport.kind, cause);
+    this.transport = null;
+  }
+
+  #event(packet: Packet): Verdict {
+    const peer = this.#peers.get(packet.ns);
+    const service = packet.name === undefined ? undefined : this.#serving.byEvent.get(packet.name);
+    if (!peer || !service || this.#foreign) return 'pass';
+    try {
+      const { serve } = service.route(new PacketEvent(packet, peer, this));
+      return serve ?? 'pass';
+    } catch (error) {
+      // Deciding failed: the legacy is the one that can still answer.
+      this.#serving.signals.internalError(`routing ${packet.name}`, error);
+      return 'pass';
+    }
+  }
+
+  #accepted(packet: Packet): void {
+    const { verifier, signals, registry, services } = this.#serving;
+    const sid = sidOf(packet);
+    if (sid === undefined || this.#closed || this.#foreign) return;
+    const token = this.#connecting.get(packet.ns);
+    this.#connecting.delete(packet.ns);
+    if (this.#peers.has(packet.ns)) this.#leave(packet.ns, 'browser');
+    const verified =
+      token === undefined ? { ok: false as const, why: 'no token where --token-from says' } : verifier.verify(token);
+    if (!verified.ok) signals.unverified(this.number, verified.why);
+    const peer: Peer = {
+      ref: { ns: packet.ns as Namespace, id: sid as SocketId, connection: this.number },
+      user: verified.ok ? verified.user : undefined,
+      token,
+    };
+    this.#peers.set(packet.ns, peer);
+    registry.add(peer);
+    // The packet passes first: nothing may reach the browser on this socket before it.
+    queueMicrotask(() => {
+      if (this.#peers.get(packet.ns) !== peer) return;
+      for (const service of services) service.connected(peer);
+    });
+  }
+
+  #leave(ns: string, cause: DropCause): void {
+    const peer = this.#peers.get(ns);
+    if (!peer) return;
+    this.#peers.delete(ns);
+    this.#serving.registry.remove(peer);
+    for (const service of this.#serving.services) service.disconnected(peer, cause);
+  }
+
+  #passed(packet: Packet): void {
+    const peer = this.#peers.get(packet.ns);
+    const args = decodeArgs(packet);
+    if (!peer || packet.name === undefined || args === null) return;
+    for (const service of this.#serving.watchedBy.get(packet.name) ?? []) {
+      try {
+        service.passed({ peer, name: packet.name, args });
+      } catch (error) {
+        this.#serving.signals.internalError(`watching ${packet.name}`, error);
+      }
+    }
+  }
+
+  #tokenOf(packet: Packet): string | undefined {
+    return readToken(this.#serving.tokenFrom, { ...this.#bearer, auth: decodeArgs(packet)?.[0] });
+  }
+}
+
+/** An event of a browser's, as the services see it. */
+class PacketEvent implements InboundEvent {
+  readonly peer: Peer;
+  readonly name: string;
+  readonly ackRequested: boolean;
+  readonly #packet: Packet;
+  readonly #connection: Connection;
+  #args: readonly unknown[] | undefined;
+  #acked = false;
+
+  constructor(packet: Packet, peer: Peer, connection: Connection) {
+    this.#packet = packet;
+    this.#connection = connection;
+    this.peer = peer;
+    this.name = packet.name as string;
+    this.ackRequested = packet.id !== undefined;
+  }
+
+  get args(): readonly unknown[] {
+    this.#args ??= decodeArgs(this.#packet) ?? [];
+    return this.#args;
+  }
+
+  get size(): number {
+    return this.#packet.attachments.reduce((bytes, a) => bytes + a.length, this.#packet.text.length);
+  }
+
+  digest(): string {
+    const hash = createHash('sha1').update(this.#packet.text.slice(this.#packet.dataStart));
+    for (const attachment of this.#packet.attachments) hash.update('\0').update(attachment);
+    return hash.digest('base64');
+  }
+
+  ack(arg: unknown): void {
+    const { id, ns } = this.#packet;
+    if (id === undefined || this.#acked) return;
+    this.#acked = true;
+    if (this.#stillThere()) this.#connection.transport?.send([encodeAck(ns, id, [arg])]);
+  }
+
+  forward(): void {
+    if (this.#stillThere()) this.#connection.transport?.forward(this.#acked ? withoutId(this.#packet) : this.#packet);
+  }
+
+  #stillThere(): boolean {
+    return this.#connection.peer(this.#packet.ns) === this.peer;
+  }
+}
+
+/** The same packet without its acknowledgement id: it was acknowledged here. */
+function withoutId(packet: Packet): Outgoing {
+  const id = String(packet.id);
+  const head = packet.text.slice(0, packet.dataStart);
+  return {
+    text: head.slice(0, head.length - id.length) + packet.text.slice(packet.dataStart),
+    attachments: packet.attachments,
+  };
+}
+
+function sidOf(packet: Packet): string | undefined {
+  const data = decodeArgs(packet)?.[0];
+  if (typeof data !== 'object' || data === null) return undefined;
+  const { sid } = data as Record<string, unknown>;
+  return typeof sid === 'string' && sid !== '' ? sid : undefined;
+}

@@ -1,0 +1,75 @@
+// Who is connected here: every Socket.IO socket that the legacy accepted, by user and by connection. Signaling reaches
+// browsers through it (`Delivery`). Knows nothing of calls or of how a transport sends.
+import type { ConnectionNumber, Namespace, SocketRef, UserId } from '../base/ids.js';
+import type { Peer } from '../base/service.js';
+import { encodeEvent } from '../protocol/socketio.js';
+import type { Delivery } from '../signaling/deliver.js';
+import type { Transport } from './transport.js';
+
+/** What the registry needs of a connection. */
+export interface Connected {
+  readonly number: ConnectionNumber;
+  readonly transport: Transport | null;
+  /** The socket that this connection has in the namespace now. */
+  peer(ns: string): Peer | undefined;
+}
+
+export class Registry implements Delivery {
+  readonly #connections = new Map<ConnectionNumber, Connected>();
+  readonly #users = new Map<string, Set<SocketRef>>();
+
+  open(connection: Connected): void {
+    this.#connections.set(connection.number, connection);
+  }
+
+  close(connection: Connected): void {
+    this.#connections.delete(connection.number);
+  }
+
+  add(peer: Peer): void {
+    if (peer.user === undefined) return;
+    const key = userKey(peer.ref.ns, peer.user);
+    const sockets = this.#users.get(key);
+    if (sockets) sockets.add(peer.ref);
+    else this.#users.set(key, new Set([peer.ref]));
+  }
+
+  remove(peer: Peer): void {
+    if (peer.user === undefined) return;
+    const key = userKey(peer.ref.ns, peer.user);
+    const sockets = this.#users.get(key);
+    if (sockets?.delete(peer.ref) && sockets.size === 0) this.#users.delete(key);
+  }
+
+  emit(to: SocketRef, event: string, arg: unknown): boolean {
+    const connection = this.#of(to);
+    if (!connection?.transport) return false;
+    connection.transport.send([encodeEvent(to.ns, event, [arg])]);
+    return true;
+  }
+
+  socketsOf(ns: Namespace, user: UserId): readonly SocketRef[] {
+    const sockets = this.#users.get(userKey(ns, user));
+    return sockets ? [...sockets] : [];
+  }
+
+  isConnected(ref: SocketRef): boolean {
+    return this.#of(ref) !== undefined;
+  }
+
+  /** Number of open connections. */
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  connections(): IterableIterator<Connected> {
+    return this.#connections.values();
+  }
+
+  #of(ref: SocketRef): Connected | undefined {
+    const connection = this.#connections.get(ref.connection);
+    return connection?.peer(ref.ns)?.ref.id === ref.id ? connection : undefined;
+  }
+}
+
+const userKey = (ns: string, user: string): string => `${ns}\n${user}`;
