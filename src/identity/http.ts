@@ -18,9 +18,24 @@ export interface Question {
   readonly dispatcher?: Dispatcher | undefined;
 }
 
-/** Never follows a redirect: a token must not reach another host. Rejects on network faults, lateness and size. */
+/**
+ * Never follows a redirect: a token must not reach another host. Rejects on network faults, lateness and size. Asks once
+ * more where the connection broke: the other side may have given up a kept one in that very moment, and all questions
+ * here only read.
+ */
 export async function ask(url: URL, question: Question): Promise<Answer> {
   const signal = AbortSignal.timeout(question.timeoutMs);
+  try {
+    return await askOnce(url, question, signal);
+  } catch (error) {
+    if (!BROKEN.has((error as NodeJS.ErrnoException).code)) throw error;
+    return await askOnce(url, question, signal);
+  }
+}
+
+const BROKEN: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+async function askOnce(url: URL, question: Question, signal: AbortSignal): Promise<Answer> {
   const response = await request(url, {
     method: question.method ?? 'GET',
     headers: { accept: 'application/json', ...question.headers },

@@ -247,6 +247,19 @@ describe('a ticket from the legacy', () => {
     expect(m.cached(ada, c1)).toBeUndefined();
   });
 
+  it('a kept connection that the legacy gives up in that moment costs no call', async () => {
+    let broken = false;
+    const { base } = await legacy((one, r) => {
+      if (broken || one.request.url?.endsWith('=c1')) return good(false)(one, r);
+      broken = true;
+      r.socket?.destroy();
+    });
+    const m = byTicket(base);
+    expect(await m.ask('token-of-ada', ada, c1)).toEqual(granted);
+    expect(await m.ask('token-of-ada', ada, 'c2' as ConversationId)).toEqual(granted);
+    expect(broken).toBe(true);
+  });
+
   it('a negative answer is not kept: who was just let in gets in', async () => {
     let status = 403;
     const { base } = await legacy((_, r) => json(r, { ticket: ticketFor('ada', 'c1') }, status));
