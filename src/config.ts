@@ -6,10 +6,10 @@ import { createSecureContext } from 'node:tls';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { type LogLevel, type SettingName, type Settings, settings } from './config/settings.js';
-import type { TokenKey, TokenPlace, TrustProxy } from './config/values.js';
-import { type Address, Unfit } from './config/values.js';
+import { type Address, type TokenKey, type TrustProxy, Unfit } from './config/values.js';
+import type { TokenSource } from './identity/token-source.js';
 
-export type { Address, TokenKey, TokenPlace, TrustProxy };
+export type { Address, TokenKey, TrustProxy };
 
 /** How a conversation's participants become known. URLs are absolute, or paths on the legacy. */
 export type MembershipSource =
@@ -45,7 +45,7 @@ export interface Config {
   /** With its leading and trailing slash. */
   readonly socketPath: string;
   readonly tokenKey: TokenKey;
-  readonly tokenFrom: readonly TokenPlace[];
+  readonly tokenFrom: readonly TokenSource[];
   readonly userClaim: string;
   readonly membership: MembershipSource;
   readonly rejoinTimeoutMs: number;

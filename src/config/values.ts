@@ -1,9 +1,11 @@
 // The values a setting can have, each parsed once from its text: durations, addresses, URLs, files, keys. A fault is
 // thrown as `Unfit`, whose message says what to write instead. Knows nothing of where the text came from.
-import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { parseJwks } from '../identity/jwks.js';
+import { publicKeys, secretKeys } from '../identity/keys.js';
+import type { TokenSource } from '../identity/token-source.js';
 
 /** The text does not fit; the message is the second half of a line that starts with the setting's name. */
 export class Unfit extends Error {}
@@ -15,34 +17,13 @@ export interface Address {
   readonly port: number;
 }
 
-/** The algorithms that a token may be signed with, pinned by the kind of key so that a token can't choose. */
-export type Algorithm =
-  | 'HS256'
-  | 'HS384'
-  | 'HS512'
-  | 'RS256'
-  | 'RS384'
-  | 'RS512'
-  | 'PS256'
-  | 'PS384'
-  | 'PS512'
-  | 'ES256'
-  | 'ES384'
-  | 'ES512';
-
+/** Checked to be usable; the algorithms are pinned by the kind of key (`identity/keys.ts`). */
 export type TokenKey =
-  | { readonly kind: 'secret'; readonly secret: Buffer; readonly algorithms: readonly Algorithm[] }
-  /** SPKI or certificate, PEM. */
-  | { readonly kind: 'public-key'; readonly pem: string; readonly algorithms: readonly Algorithm[] }
-  /** The JSON text of a JWKS file, checked to hold `keys`. */
-  | { readonly kind: 'jwks'; readonly json: string; readonly algorithms: readonly Algorithm[] }
-  | { readonly kind: 'jwks-url'; readonly url: string; readonly algorithms: readonly Algorithm[] };
-
-/** Where a browser's token stands; `auth` is the CONNECT packet's. Header names are in lower case. */
-export interface TokenPlace {
-  readonly in: 'auth' | 'query' | 'cookie' | 'header';
-  readonly name: string;
-}
+  | { readonly kind: 'secret'; readonly secret: Buffer }
+  /** One or more public keys or certificates. */
+  | { readonly kind: 'public-key'; readonly pem: string }
+  /** An absolute path, or an http(s) URL. */
+  | { readonly kind: 'jwks'; readonly at: string };
 
 /** `true`: every peer may set `X-Forwarded-*`; a list: only peers in these ranges. */
 export type TrustProxy = boolean | readonly string[];
@@ -105,7 +86,10 @@ export function urlTemplate(text: string): string {
       `${shown(text)} does not say where the conversation goes; write /api/conversations/{conversationId}`,
     );
   }
-  urlOrPath(text.replaceAll('{conversationId}', 'x'));
+  const [x, y] = ['x', 'y'].map((id) => urlOrPath(text.replaceAll('{conversationId}', id)));
+  if (text.startsWith('http') && new URL(x ?? '').host !== new URL(y ?? '').host) {
+    throw new Unfit(`${shown(text)} has {conversationId} in its host; put it in the path`);
+  }
   return text;
 }
 
@@ -121,13 +105,14 @@ export function socketPath(text: string): string {
   return text.endsWith('/') ? text : `${text}/`;
 }
 
-export function tokenPlace(text: string): TokenPlace {
+/** Header names in lower case. */
+export function tokenPlace(text: string): TokenSource {
   const match = /^(auth|query|cookie|header)\.([^\s,;=]+)$/.exec(text);
   if (!match?.[2]) {
     throw new Unfit(`${shown(text)} is no place of a token; write auth.NAME, query.NAME, cookie.NAME or header.NAME`);
   }
-  const place = match[1] as TokenPlace['in'];
-  return { in: place, name: place === 'header' ? match[2].toLowerCase() : match[2] };
+  const from = match[1] as TokenSource['from'];
+  return { from, name: from === 'header' ? match[2].toLowerCase() : match[2] };
 }
 
 export function trustProxy(texts: readonly string[]): TrustProxy {
@@ -188,57 +173,34 @@ export function file(path: string, base: string): string {
 /** A file of one word, such as a token; white space around it does not count. */
 export const word = (path: string, base: string): string => file(path, base).trim();
 
-/** A shared secret. A line's end after it does not count, since editors and `echo` add one. */
 export function secretKey(path: string, base: string): TokenKey {
-  const secret = Buffer.from(file(path, base).replace(/\r?\n$/, ''), 'utf8');
-  return { kind: 'secret', secret, algorithms: ['HS256', 'HS384', 'HS512'] };
+  const secret = Buffer.from(file(path, base), 'utf8');
+  fits(() => secretKeys(secret, resolve(base, path)));
+  return { kind: 'secret', secret };
 }
 
 export function publicKey(path: string, base: string): TokenKey {
   const pem = file(path, base);
-  const full = resolve(base, path);
-  if (pem.includes('PRIVATE KEY'))
-    throw new Unfit(`${full} holds a private key; give only the public one to the proxy`);
-  let key: KeyObject;
-  try {
-    key = createPublicKey(pem);
-  } catch {
-    throw new Unfit(`${full} is no public key; write it as PEM, starting with -----BEGIN PUBLIC KEY-----`);
-  }
-  return { kind: 'public-key', pem, algorithms: algorithmsOf(key, full) };
+  fits(() => publicKeys(pem, resolve(base, path)));
+  return { kind: 'public-key', pem };
 }
 
 /** A file, or an http(s) URL. */
 export function jwks(text: string, base: string): TokenKey {
-  if (/^https?:/i.test(text)) {
-    return { kind: 'jwks-url', url: httpUrl(text, 'https://host/jwks.json').href, algorithms: ASYMMETRIC };
-  }
+  if (/^https?:/i.test(text)) return { kind: 'jwks', at: httpUrl(text, 'https://host/jwks.json').href };
   const json = file(text, base);
-  let keys: unknown;
-  try {
-    keys = (JSON.parse(json) as { keys?: unknown } | null)?.keys;
-  } catch {
-    throw new Unfit(`${resolve(base, text)} is not JSON; a JWKS is {"keys":[…]}`);
-  }
-  if (!Array.isArray(keys) || keys.length === 0) {
-    throw new Unfit(`${resolve(base, text)} holds no keys; a JWKS is {"keys":[…]}`);
-  }
-  return { kind: 'jwks', json, algorithms: ASYMMETRIC };
+  const path = resolve(base, text);
+  fits(() => parseJwks(json, { symmetric: true }), `${path} is no JWKS, `);
+  return { kind: 'jwks', at: path };
 }
 
-const RSA: readonly Algorithm[] = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
-const ASYMMETRIC: readonly Algorithm[] = [...RSA, 'ES256', 'ES384', 'ES512'];
-const BY_CURVE: Readonly<Record<string, Algorithm>> = { prime256v1: 'ES256', secp384r1: 'ES384', secp521r1: 'ES512' };
-
-function algorithmsOf(key: KeyObject, path: string): readonly Algorithm[] {
-  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
-  if (type === 'rsa' && (details?.modulusLength ?? 0) < 2048) {
-    throw new Unfit(`${path} is an RSA key of under 2048 bits, which no token is accepted with; use a longer one`);
+/** What identity can't use does not fit; its messages are one clear line each and hold no secret. */
+function fits(check: () => unknown, start = ''): void {
+  try {
+    check();
+  } catch (error) {
+    throw new Unfit(`${start}${(error as Error).message}; name the file that holds the key`);
   }
-  if (type === 'rsa') return RSA;
-  const curve = type === 'ec' ? BY_CURVE[details?.namedCurve ?? ''] : undefined;
-  if (!curve) throw new Unfit(`${path} is a key of another kind; use RSA or EC on P-256, P-384 or P-521`);
-  return [curve];
 }
 
 function httpUrl(text: string, example: string): URL {
