@@ -56,7 +56,8 @@ export class Offers {
   async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
     const { key, event, user, sole } = offer;
     const k = keyOf(key);
-    if (await this.#session(key)) return this.#step(offer, undefined);
+    let session = this.#session(key);
+    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
 
     const started = performance.now();
     const found = await this.#participants(offer);
@@ -64,7 +65,8 @@ export class Offers {
 
     // The world has moved: another offer may have won, here or at the legacy, and the browser may be gone.
     if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
-    if (await this.#session(key)) return this.#step(offer, undefined);
+    session = this.#session(key);
+    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
     if (this.#claims.legacyHas(k, this.#deps.clock.now())) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
@@ -79,7 +81,8 @@ export class Offers {
     return this.#step(offer, found.participants);
   }
 
-  async #session(key: CallKey): Promise<Session | null> {
+  /** A promise only where the session must be fetched. */
+  #session(key: CallKey): Session | null | Promise<Session | null> {
     const known = this.#deps.store.peek(key);
     return known === undefined ? this.#deps.store.get(key) : known;
   }
@@ -148,7 +151,8 @@ export class Offers {
   /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
   async #toLegacy(offer: Offer, because: Because): Promise<OfferOutcome> {
     await offer.accepting.earlierSettled();
-    if (await this.#session(offer.key)) return this.#step(offer, undefined);
+    const session = this.#session(offer.key);
+    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
     this.#claims.forwarded(keyOf(offer.key), 'call-offer', offer.event.peer, this.#deps.clock.now());
     return { kind: 'legacy', because };
   }

@@ -12,7 +12,7 @@ import type {
   Service,
 } from '../base/service.js';
 import { refusals } from '../call/refusals.js';
-import type { CallEvent, CallKey, Sender, Step } from '../call/session.js';
+import type { CallEvent, CallKey, Refusal, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import { decide } from '../routing/decide.js';
 import type { RouteTable } from '../routing/table.js';
@@ -186,7 +186,7 @@ export class Signaling implements Service {
       try {
         return this.#serve(event, key, decided, accepting);
       } catch (error) {
-        this.#failed(event, error);
+        this.#failed({ event, first: null, answer: undefined }, error);
         accepting?.done();
       }
     });
@@ -236,7 +236,7 @@ export class Signaling implements Service {
     if (command.name === 'call-offer') {
       const claim = accepting ?? this.#accept(k);
       return this.#offer(event, tracked, key, by, command, claim, decision)
-        .catch((error) => this.#failed(event, error))
+        .catch((error) => this.#failed(tracked, error))
         .finally(() => claim.done());
     }
     signals.decided(event.name, decision);
@@ -259,7 +259,7 @@ export class Signaling implements Service {
         if (applied) this.#settle(tracked, applied, k);
         signals.served(event.name, performance.now() - started);
       })
-      .catch((error) => this.#failed(event, error));
+      .catch((error) => this.#failed(tracked, error));
   }
 
   /** No session, none being accepted that this candidate could belong to, none just ended, and an offer would come here. */
@@ -280,7 +280,7 @@ export class Signaling implements Service {
     accepting: Accepting,
     decision: Decision,
   ): Promise<void> {
-    const { signals, delivery, routes } = this.#deps;
+    const { signals, routes } = this.#deps;
     const started = performance.now();
     let waited = 0;
     const sole = routes().sole(key.ns, 'call-offer');
@@ -298,8 +298,7 @@ export class Signaling implements Service {
         return;
       case 'refused':
         signals.decided(event.name, decision);
-        refuse(tracked.event, outcome.refusal, delivery, signals);
-        tracked.first?.refused(tracked.answer);
+        this.#refuse(tracked, outcome.refusal);
         return;
       case 'legacy': {
         const early = this.#early.take(keyOf(key), by.socket);
@@ -370,10 +369,14 @@ export class Signaling implements Service {
   }
 
   /** A fault of ours: answered once, told to the operator, and nothing else stops. */
-  #failed(event: InboundEvent, error: unknown): void {
-    const { signals, delivery } = this.#deps;
-    signals.internalError(`serving ${event.name}`, error);
-    refuse(event, refusals.internal, delivery, signals);
+  #failed(tracked: Tracked, error: unknown): void {
+    this.#deps.signals.internalError(`serving ${tracked.event.name}`, error);
+    this.#refuse(tracked, refusals.internal);
+  }
+
+  #refuse(tracked: Tracked, refusal: Refusal): void {
+    refuse(tracked.event, refusal, this.#deps.delivery, this.#deps.signals);
+    tracked.first?.refused(tracked.answer);
   }
 
   #guard(what: string, work: Promise<void>): void {
