@@ -1,11 +1,11 @@
 // Asks any REST endpoint of the legacy's that shows a conversation to its members, for a legacy without tickets.
 // Knows nothing of who asks; the participants that it finds are checked elsewhere.
 import { Agent } from 'undici';
-import { ask, faultOf, parsed, under } from './http.js';
+import { ask, faultOf, parsed, placed } from './http.js';
 import { fromStatus, type MembershipSource } from './ticket.js';
 
 export interface MemberSourceOptions {
-  /** A legacy that lives, or null. Not asked where the template is a whole URL. */
+  /** A legacy that lives, or null; does not matter where the template is a whole URL. */
   readonly base: () => URL | null;
   /** `/api/conversations/{conversationId}`, or a whole URL with the placeholder in its path or query. */
   readonly template: string;
@@ -54,9 +54,8 @@ export function createMemberSource(options: MemberSourceOptions): MembershipSour
       const bearer = serviceToken ?? token;
       if (bearer === undefined) return { kind: 'unavailable', why: 'the browser brought no token' };
       const filled = template.replaceAll(PLACEHOLDER, () => encodeURIComponent(conversationId));
-      const legacy = whole ? null : base();
-      if (!whole && !legacy) return { kind: 'unavailable', why: 'no legacy lives' };
-      const url = legacy ? under(legacy, filled) : new URL(filled);
+      const url = placed(filled, base());
+      if (!url) return { kind: 'unavailable', why: 'no legacy lives' };
       // An id like `..` would be taken for a step in the path, and lead to another endpoint.
       if (!keepsPath(url, filled)) return { kind: 'not-participant' };
       try {

@@ -3,20 +3,21 @@
 import { Agent } from 'undici';
 import { z } from 'zod';
 import type { Clock, Timer } from '../base/clock.js';
-import { type Answer, ask, faultOf, parsed, under } from './http.js';
+import { type Answer, ask, faultOf, parsed, placed } from './http.js';
 import { fromStatus, type MembershipQuestion, type MembershipSource, type SourceAnswer } from './ticket.js';
 
 export interface TicketSourceOptions {
   readonly clock: Clock;
-  /** A legacy that lives, or null. Asked for each request. */
+  /** A legacy that lives, or null. Asked for each request; not where the URLs are absolute. */
   readonly base: () => URL | null;
   /** A CA of the legacy's own, PEM. */
   readonly ca?: string | Buffer;
-  /** `/api/calls/ticket`; the many-at-once endpoint is its plural. */
-  readonly path?: string;
+  /** Absolute, or a path on the legacy: `/api/calls/ticket`. */
+  readonly ticketUrl?: string;
+  /** The endpoint for many at once, `/api/calls/tickets`; null: there is none. */
+  readonly ticketsUrl?: string | null;
 }
 
-const PATH = '/api/calls/ticket';
 const GATHER_MS = 2;
 const MOST_AT_ONCE = 256;
 /** Express takes 100 kB of JSON by default; 256 long tokens would be more. */
@@ -43,7 +44,7 @@ interface Waiting {
 }
 
 export function createTicketSource(options: TicketSourceOptions): MembershipSource {
-  const { clock, base, path = PATH } = options;
+  const { clock, base, ticketUrl = '/api/calls/ticket', ticketsUrl = '/api/calls/tickets' } = options;
   const dispatcher = new Agent({
     connections: MOST_SOCKETS,
     connect: { timeout: TIMEOUT_MS, ...(options.ca === undefined ? {} : { ca: options.ca }) },
@@ -52,17 +53,17 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
   let gathered: Waiting[] = [];
   let timer: Timer | undefined;
 
-  const abilityOf = (legacy: URL): Ability => {
-    let ability = abilities.get(legacy.origin);
+  const abilityOf = ({ origin }: URL): Ability => {
+    let ability = abilities.get(origin);
     if (!ability) {
       ability = { notBefore: 0, mostPosted: MOST_POSTED };
-      abilities.set(legacy.origin, ability); // As many as there are legacies.
+      abilities.set(origin, ability); // As many as there are legacies.
     }
     return ability;
   };
 
-  const one = async (legacy: URL, { question, answered }: Waiting) => {
-    const url = under(legacy, path);
+  const one = async (at: URL, { question, answered }: Waiting) => {
+    const url = new URL(at);
     url.searchParams.set('conversationId', question.conversationId);
     try {
       const headers = { authorization: `Bearer ${question.token}` };
@@ -72,12 +73,12 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     }
   };
 
-  const many = async (legacy: URL, all: readonly Waiting[]) => {
-    const ability = abilityOf(legacy);
+  const many = async (at: URL, single: URL, all: readonly Waiting[]) => {
+    const ability = abilityOf(at);
     const body = JSON.stringify({ requests: all.map(({ question }) => question) });
     let answer: Answer;
     try {
-      answer = await ask(under(legacy, `${path}s`), {
+      answer = await ask(at, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body,
@@ -103,7 +104,7 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
       // 404, 405 and 501 say that there is no such endpoint; so do a login wall's 401 or a page, in other words.
       ability.notBefore = clock.now() + RETRY_MS;
     }
-    for (const waiting of all) void one(legacy, waiting);
+    for (const waiting of all) void one(single, waiting);
   };
 
   const flush = () => {
@@ -112,13 +113,20 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     const all = gathered;
     gathered = [];
     const legacy = base();
-    if (!legacy) {
+    const single = placed(ticketUrl, legacy);
+    if (!single) {
       for (const { answered } of all) answered({ kind: 'unavailable', why: 'no legacy lives' });
       return;
     }
-    const ability = abilityOf(legacy);
-    const parts = clock.now() < ability.notBefore ? all.map((w) => [w]) : partsOf(all, ability.mostPosted);
-    for (const part of parts) void (part.length === 1 ? one(legacy, part[0]!) : many(legacy, part));
+    const several = ticketsUrl === null ? null : placed(ticketsUrl, legacy);
+    const ability = several && abilityOf(several);
+    if (!several || !ability || clock.now() < ability.notBefore) {
+      for (const waiting of all) void one(single, waiting);
+      return;
+    }
+    for (const part of partsOf(all, ability.mostPosted)) {
+      void (part.length === 1 ? one(single, part[0]!) : many(several, single, part));
+    }
   };
 
   return {

@@ -66,9 +66,10 @@ export function faultOf(error: unknown): string {
   return error.constructor === Error ? error.message : error.name;
 }
 
-/** A path under a base that may have one itself (`https://example.org/app/`). */
-export function under(base: URL, path: string): URL {
-  return new URL(base.pathname.replace(/\/+$/, '') + path, base.origin);
+/** An absolute URL as it is; a path under a base that may have a path itself; null where there is no base. */
+export function placed(urlOrPath: string, base: URL | null): URL | null {
+  if (!urlOrPath.startsWith('/')) return new URL(urlOrPath);
+  return base && new URL(base.pathname.replace(/\/+$/, '') + urlOrPath, base.origin);
 }
 
 /** JSON, or undefined for what is none: no schema matches that. */

@@ -5,14 +5,11 @@ import {
   type KeyObject,
   type KeyPairKeyObjectResult,
 } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import jwt from 'jsonwebtoken';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import { createTokenVerifier, userIdOf } from './jwt.js';
-import { loadKeys, publicKeys, secretKeys } from './keys.js';
+import { type KeySource, loadKeys, publicKeys, secretKeys } from './keys.js';
 
 const clock = manualClock(1_800_000_000_000);
 const now = clock.now() / 1000;
@@ -33,19 +30,10 @@ function forge(header: object, payload: unknown, secret: string): string {
 let rsa: KeyPairKeyObjectResult;
 const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const ec384 = generateKeyPairSync('ec', { namedCurve: 'P-384' });
-let dir: string;
 
 beforeAll(() => {
   rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  dir = mkdtempSync(join(tmpdir(), 'keys-'));
 });
-afterAll(() => rmSync(dir, { recursive: true }));
-
-function file(name: string, content: string): string {
-  const path = join(dir, name);
-  writeFileSync(path, content);
-  return path;
-}
 
 describe('a token that holds', () => {
   it.each(['HS256', 'HS384', 'HS512'] as const)('%s with the secret', (algorithm) => {
@@ -208,47 +196,36 @@ describe('threat: a token is forged or broken', () => {
 });
 
 describe('loading keys', () => {
-  const load = (kind: 'secret-file' | 'public-key-file', path: string) => loadKeys({ kind, path }, { clock });
+  const load = (source: KeySource) => loadKeys(source, { clock });
+  const secret = (text: string): KeySource => ({ kind: 'secret', secret: Buffer.from(text) });
+  const publicKey = (text: string): KeySource => ({ kind: 'public-key', pem: text });
 
-  it("a secret file's trailing line ends are not part of the secret, inner ones are", async () => {
-    const keys = await load('secret-file', file('secret', ` ${SECRET}\nmore\r\n\n`));
-    const verifier = createTokenVerifier(keys, { clock });
+  it("a secret's trailing line ends are not part of it, inner ones are", async () => {
+    const verifier = createTokenVerifier(await load(secret(` ${SECRET}\nmore\r\n\n`)), { clock });
     expect(verifier.verify(jwt.sign(claims, ` ${SECRET}\nmore`)).ok).toBe(true);
   });
 
   it('threat: a public key where a secret is meant: everybody could sign with it', async () => {
-    const path = file('not-a-secret', `\n${pem(rsa.publicKey)}`);
-    await expect(load('secret-file', path)).rejects.toThrow(/holds a PEM key, not a secret/);
-    await expect(loadKeys({ kind: 'secret', secret: pem(rsa.publicKey) }, { clock })).rejects.toThrow(/PEM key/);
+    await expect(load(secret(`\n${pem(rsa.publicKey)}`))).rejects.toThrow(/holds a PEM key, not a secret/);
     const jwk = JSON.stringify({ keys: [rsa.publicKey.export({ format: 'jwk' })] });
-    await expect(loadKeys({ kind: 'secret', secret: jwk }, { clock })).rejects.toThrow(/JSON Web Key/);
+    await expect(load(secret(jwk))).rejects.toThrow(/JSON Web Key/);
   });
 
-  it('what is missing, empty or of the wrong kind is one clear line without the content', async () => {
+  it('what is empty or of the wrong kind is one clear line without the content', async () => {
     const small = generateKeyPairSync('rsa', { modulusLength: 1024 });
     const ed = generateKeyPairSync('ed25519');
     const k1 = generateKeyPairSync('ec', { namedCurve: 'secp256k1' });
-    const cases: [kind: 'secret-file' | 'public-key-file', path: string, message: RegExp][] = [
-      ['secret-file', join(dir, 'absent'), /^the token secret file .*absent can't be read: ENOENT$/],
-      ['secret-file', file('empty', '\n \n'), /^the token secret file .*empty is empty$/],
-      ['public-key-file', join(dir, 'absent'), /^the public key file .*absent can't be read: ENOENT$/],
-      ['public-key-file', file('text.pem', SECRET), /holds no PEM block/],
-      [
-        'public-key-file',
-        file('bad.pem', '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----'),
-        /not a readable PEM/,
-      ],
-      ['public-key-file', file('small.pem', pem(small.publicKey)), /1024 bits: at least 2048/],
-      ['public-key-file', file('ed.pem', pem(ed.publicKey)), /kind ed25519: RSA or EC/],
-      ['public-key-file', file('k1.pem', pem(k1.publicKey)), /curve secp256k1/],
-      [
-        'public-key-file',
-        file('private.pem', rsa.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()),
-        /holds a private key/,
-      ],
+    const cases: [source: KeySource, message: RegExp][] = [
+      [secret('\n \n'), /^the token secret is empty$/],
+      [publicKey(SECRET), /holds no PEM block/],
+      [publicKey('-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----'), /not a readable PEM/],
+      [publicKey(pem(small.publicKey)), /1024 bits: at least 2048/],
+      [publicKey(pem(ed.publicKey)), /kind ed25519: RSA or EC/],
+      [publicKey(pem(k1.publicKey)), /curve secp256k1/],
+      [publicKey(rsa.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()), /holds a private key/],
     ];
-    for (const [kind, path, message] of cases) {
-      const error = await load(kind, path).then(
+    for (const [source, message] of cases) {
+      const error = await load(source).then(
         () => undefined,
         (e: Error) => e,
       );
@@ -257,7 +234,7 @@ describe('loading keys', () => {
     }
   });
 
-  it('a public key file in PKCS#1 form', () => {
+  it('a public key in PKCS#1 form', () => {
     const pkcs1 = createPublicKey(rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }));
     const verifier = createTokenVerifier(publicKeys(pkcs1.export({ type: 'pkcs1', format: 'pem' }).toString()), {
       clock,

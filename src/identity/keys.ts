@@ -1,7 +1,6 @@
 // Turns a secret, a public key or a key set into the keys that may verify a token, each pinned to its own algorithms,
 // so that a token can never choose how it is checked. Knows nothing of what tokens say.
 import { createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { type JwksOptions, jwksKeys } from './jwks.js';
 import { HMAC, type PinnedKey, pick, pinnedPublicKey } from './pinned.js';
 
@@ -18,28 +17,22 @@ export interface Keys {
 
 export type Found = { readonly keys: readonly KeyObject[] } | { readonly why: string };
 
-/** Where the keys stand. `jwks`: a file's path or an http(s) URL. */
+/** What the configuration gives. `jwks`: a file's path or an http(s) URL. */
 export type KeySource =
-  | { readonly kind: 'secret'; readonly secret: string }
-  | { readonly kind: 'secret-file'; readonly path: string }
-  | { readonly kind: 'public-key-file'; readonly path: string }
+  | { readonly kind: 'secret'; readonly secret: Buffer }
+  | { readonly kind: 'public-key'; readonly pem: string }
   | { readonly kind: 'jwks'; readonly at: string };
 
 /**
- * Loads the keys once, at the start.
- * @throws Error whose message is one clear line that names the source and never holds a secret.
+ * Makes the keys once, at the start.
+ * @throws Error whose message is one clear line and never holds a secret.
  */
 export async function loadKeys(source: KeySource, options: JwksOptions): Promise<Keys> {
   switch (source.kind) {
     case 'secret':
-      return secretKeys(Buffer.from(source.secret), 'the token secret');
-    case 'secret-file':
-      return secretKeys(readFile(source.path, 'the token secret file'), `the token secret file ${source.path}`);
-    case 'public-key-file':
-      return publicKeys(
-        readFile(source.path, 'the public key file').toString('utf8'),
-        `the public key file ${source.path}`,
-      );
+      return secretKeys(source.secret);
+    case 'public-key':
+      return publicKeys(source.pem);
     case 'jwks':
       return jwksKeys(source.at, options);
   }
@@ -91,14 +84,6 @@ function fixedKeys(pinned: readonly PinnedKey[]): Keys {
       // Nothing is refreshed.
     },
   };
-}
-
-function readFile(path: string, what: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new Error(`${what} ${path} can't be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}`);
-  }
 }
 
 function readable(make: () => KeyObject, what: string): KeyObject {

@@ -201,6 +201,17 @@ describe('a ticket from the legacy', () => {
     expect(seen.slice(before).map(({ request }) => request.method)).toEqual(['POST', 'POST', 'POST']);
   });
 
+  it('absolute URLs, and no endpoint for many at once', async () => {
+    const { seen, base } = await legacy(good(true));
+    const ticketUrl = `${base.origin}/tickets/one`;
+    const m = memberships(createTicketSource({ clock: systemClock, base: () => null, ticketUrl, ticketsUrl: null }));
+    const ask = (id: string) => m.ask('token-of-ada', ada, id as ConversationId);
+    expect(await Promise.all([ask('a'), ask('b')])).toEqual([granted, granted]);
+    expect(seen.map(({ request }) => request.url).sort()).toEqual(
+      ['a', 'b'].map((id) => `/tickets/one?conversationId=${id}`),
+    );
+  });
+
   it('identical questions share one request, under one token each', async () => {
     const { seen, base } = await legacy(({ request }, response) =>
       request.headers.authorization === 'Bearer old'
