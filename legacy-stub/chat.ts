@@ -25,7 +25,7 @@ export interface Chat {
   create(participants: readonly string[]): Promise<Conversation>;
   ofUser(userId: string): Promise<Conversation[]>;
   messages(conversationId: string): readonly Message[];
-  /** Keeps a message and tells the room, but for the socket that sent it. */
+  /** Keeps a message and tells the room and the participants' other sockets, but not the one that sent it. */
   post(conversation: Conversation, from: User, text: string, sender?: Socket): Promise<Message>;
   /** Every message that is kept, with its participants, until the returned function is called. */
   listen(onMessage: (message: Message, participants: readonly string[]) => void): () => void;
@@ -33,17 +33,22 @@ export interface Chat {
 
 export const MAX_TEXT = 65_536;
 export const MAX_PARTICIPANTS = 64;
-/** Messages kept per conversation, and conversations whose messages are kept; the oldest goes. */
+/** Messages kept per conversation, and conversations remembered; the oldest goes. */
 const MAX_MESSAGES = 500;
-const MAX_HISTORIES = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 export function createChat(membership: MembershipStore, main: Namespace): Chat {
   const histories = new Map<string, Message[]>();
+  /** Conversations that somebody joined: who takes part in one never changes. */
+  const joined = new Map<string, Conversation>();
   const feed = new EventEmitter().setMaxListeners(0);
 
   const roomOf = (conversationId: string) => `conversation:${conversationId}`;
 
+  /** The conversation, where this socket's user takes part in it; one lookup, but for a socket that joined before. */
   async function allowed(socket: Socket, id: string): Promise<Conversation> {
+    const known = socket.rooms.has(roomOf(id)) ? joined.get(id) : undefined;
+    if (known) return known;
     const participants = await membership.participants(id);
     if (!participants?.includes(userOf(socket).id)) throw new Refusal('Not a participant');
     return { id, participants };
@@ -53,7 +58,9 @@ export function createChat(membership: MembershipStore, main: Namespace): Chat {
     attach(namespace) {
       namespace.on('connection', (socket) => {
         serve(socket, 'join-conversation', async (payload) => {
-          const { id, participants } = await allowed(socket, text(payload, 'conversationId', 256));
+          const conversation = await allowed(socket, text(payload, 'conversationId', 256));
+          const { id, participants } = conversation;
+          keep(joined, id, conversation);
           await socket.join(roomOf(id));
           return { conversationId: id, participants };
         });
@@ -66,7 +73,9 @@ export function createChat(membership: MembershipStore, main: Namespace): Chat {
         serve(socket, 'typing', (payload) => {
           const conversationId = text(payload, 'conversationId', 256);
           if (!socket.rooms.has(roomOf(conversationId))) throw new Refusal('Join the conversation first');
-          socket.to(roomOf(conversationId)).volatile.emit('typing', { conversationId, userId: userOf(socket).id });
+          const typing = payload.typing !== false;
+          const message = { conversationId, from: userOf(socket).id, typing };
+          socket.to(roomOf(conversationId)).volatile.emit('typing', message);
           return {};
         });
         serve(socket, 'chat-file', async (payload) => {
@@ -107,20 +116,19 @@ export function createChat(membership: MembershipStore, main: Namespace): Chat {
         from: from.id,
         time: Date.now(),
       };
-      const history = histories.get(conversation.id);
+      const { id, participants } = conversation;
+      const history = histories.get(id);
       if (history) {
         history.push(message);
         if (history.length > MAX_MESSAGES) history.shift();
       } else {
-        await membership.create(conversation);
-        histories.set(conversation.id, [...(histories.get(conversation.id) ?? []), message]);
-        if (histories.size > MAX_HISTORIES) {
-          const [oldest] = histories.keys();
-          if (oldest !== undefined) histories.delete(oldest);
-        }
+        keep(histories, id, [message]);
       }
-      (sender ?? main).to(roomOf(conversation.id)).emit('chat-message', message);
-      feed.emit('message', message, conversation.participants);
+      // Whoever joined, and every other device of the participants: a first message finds somebody who knew of nothing.
+      const audience = [roomOf(id), ...participants.map((user) => `user:${user}`)];
+      (sender ?? main).to(audience).emit('chat-message', message);
+      feed.emit('message', message, participants);
+      if (!history) await membership.create(conversation);
       return message;
     },
 
@@ -130,4 +138,11 @@ export function createChat(membership: MembershipStore, main: Namespace): Chat {
     },
   };
   return chat;
+}
+
+function keep<T>(map: Map<string, T>, id: string, value: T): void {
+  map.set(id, value);
+  if (map.size <= MAX_REMEMBERED) return;
+  const [oldest] = map.keys();
+  if (oldest !== undefined) map.delete(oldest);
 }

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 import { pipeline as finished } from 'node:stream/promises';
-import { HttpError } from './http.js';
+import { bodyOf, HttpError } from './http.js';
 
 export interface StoredFile {
   readonly id: string;
@@ -44,8 +44,8 @@ export function createFiles(maxBytes: number): Files {
       const path = join(await home(), id);
       const hash = createHash('sha256');
       let size = 0;
-      const measured = async function* (source: AsyncIterable<Buffer>) {
-        for await (const chunk of source) {
+      const measured = async function* () {
+        for await (const chunk of bodyOf(req)) {
           size += chunk.length;
           if (size > maxBytes) throw tooLarge;
           hash.update(chunk);
@@ -53,7 +53,7 @@ export function createFiles(maxBytes: number): Files {
         }
       };
       try {
-        await finished(req, measured, createWriteStream(path));
+        await finished(measured, createWriteStream(path));
       } catch (error) {
         await rm(path, { force: true });
         throw error;

@@ -14,6 +14,8 @@ export function attachGroups(namespace: Namespace, membership: MembershipStore):
   namespace.on('connection', (socket) => {
     const user = userOf(socket).id;
     const joined = new Set<string>();
+    // A recovered socket gets its rooms back, but its place in a group call went with the connection.
+    for (const room of socket.rooms) if (room.startsWith('group:')) void socket.leave(room);
     const conversation = (payload: Payload) => text(payload, 'conversationId', 256);
 
     function leave(conversationId: string): void {

@@ -39,7 +39,7 @@ export function sendJson(
 export async function readJson(req: IncomingMessage): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  for await (const chunk of bodyOf(req)) {
     size += chunk.length;
     if (size > MAX_JSON) throw new HttpError(413, 'body too large');
     chunks.push(chunk);
@@ -54,6 +54,11 @@ export async function readJson(req: IncomingMessage): Promise<Record<string, unk
     throw new HttpError(400, 'body must be a JSON object');
   }
   return value as Record<string, unknown>;
+}
+
+/** The chunks of a body; a request that is refused in the middle stays open for the answer. */
+export function bodyOf(req: IncomingMessage): AsyncIterable<Buffer> {
+  return req.iterator({ destroyOnReturn: false });
 }
 
 /** Cross-origin headers for the one allowed origin. True where the request was a preflight and has been answered. */

@@ -121,6 +121,10 @@ export function createRest(parts: RestParts): (req: IncomingMessage, res: Server
         'cache-control': 'no-store',
         'x-accel-buffering': 'no',
       });
+      if (req.method === 'HEAD') {
+        res.end();
+        return;
+      }
       const write = (text: string): void => {
         if (res.writableLength > MAX_UNREAD) res.destroy();
         else res.write(text);
@@ -188,8 +192,8 @@ export function createRest(parts: RestParts): (req: IncomingMessage, res: Server
       }
       if (!(error instanceof HttpError)) parts.log(`${req.method} failed: ${String(error)}`);
       const [status, message] = error instanceof HttpError ? [error.status, error.message] : [500, 'Internal error'];
-      // Where the body was not read to its end, what follows on this connection can't be a request.
-      sendJson(res, status, { error: message }, req.complete ? {} : { connection: 'close' });
+      sendJson(res, status, { error: message });
+      req.resume(); // what is left of a refused body: a client that still sends would miss the answer
     });
   };
 }
