@@ -1,7 +1,8 @@
 // The vocabulary as log lines on stderr: JSON for machines, pretty on a terminal. Knows nothing of metrics, and gets
 // no tokens, SDP or candidates from the vocabulary; the redaction is a second belt.
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
-import pretty from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
+import { type Clock, systemClock } from '../base/clock.js';
 import type { Signals } from './signals.js';
 
 export type { Logger };
@@ -15,9 +16,9 @@ export interface LoggerOptions {
 const SECRETS = ['token', 'ticket', 'authorization', 'cookie', 'offer', 'answer', 'iceCandidate', 'auth', 'sdp'];
 
 export function createLogger({ level, stream = process.stderr }: LoggerOptions): Logger {
-  const destination: DestinationStream = stream.isTTY
-    ? pretty({ colorize: true, destination: stream, ignore: 'pid,hostname' })
-    : { write: (line) => void stream.write(line) };
+  // Both write at once, so that the last line before an exit is not lost.
+  const shown = stream.isTTY ? prettyFactory({ colorize: true, ignore: 'pid,hostname' }) : (line: string) => line;
+  const destination: DestinationStream = { write: (line) => void stream.write(shown(line)) };
   return pino(
     {
       level,
@@ -30,35 +31,67 @@ export function createLogger({ level, stream = process.stderr }: LoggerOptions):
   );
 }
 
-/** The half of the signals that is written down. Its `counters` count nothing. */
-export function loggedSignals(log: Logger): Signals {
+/**
+ * The half of the signals that is written down; what is likely to come in floods at most once in 10 s for each cause.
+ * Its `counters` count nothing.
+ */
+export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClock): Signals {
+  const seldom = spaced(clock);
   return {
     counters: { forwardedUp: 0, forwardedDown: 0 },
     connectionOpened: (transport) => log.debug({ transport }, 'connection opened'),
     connectionUpgraded: () => log.debug('connection upgraded to websocket'),
     connectionClosed: (transport, cause) => log.debug({ transport, cause }, 'connection closed'),
     foreignProtocol: (connection) =>
-      log.info({ connection }, 'connection speaks another parser; its events go to the legacy'),
+      seldom('foreign', (more) =>
+        log.info({ connection, ...more }, 'connection speaks another parser; its events go to the legacy'),
+      ),
     unverified: (connection, why) =>
-      log.info({ connection, why }, 'token could not be verified; the events of this socket go to the legacy'),
+      seldom(`unverified ${why}`, (more) =>
+        log.info({ connection, why, ...more }, 'token could not be verified; events of this socket go to the legacy'),
+      ),
     decided: (event, { path, because }) => log.debug({ event, path, because }, 'decided'),
     refused: (event, code) => log.debug({ event, code }, 'refused'),
     served: (event, ms) => log.trace({ event, ms }, 'served'),
     offerAnswered: (ms) => log.debug({ ms }, 'offer answered'),
     ticket: (outcome, ms) => {
-      if (outcome === 'unavailable') log.warn({ outcome, ms }, 'participants could not be learnt from the legacy');
-      else log.debug({ outcome, ms }, 'participants learnt');
+      if (outcome !== 'unavailable') log.debug({ outcome, ms }, 'participants learnt');
+      else
+        seldom('ticket', (more) =>
+          log.warn({ outcome, ms, ...more }, 'the legacy could not be asked for participants'),
+        );
     },
     transition: ({ ns, conversationId, callId, from, to, because, event }) =>
       log.info({ callId, ns, conversationId, from, to, because, event }, 'call'),
     candidateDropped: (why) => log.debug({ why }, 'candidate dropped'),
-    bound: (what, detail) => log.warn({ what, ...detail }, 'limit reached'),
+    bound: (what, detail) => seldom(`bound ${what}`, (more) => log.warn({ what, ...detail, ...more }, 'limit reached')),
     routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
     routesRejected: (file, problems) => {
       for (const problem of problems) log.error({ file }, `routes not taken over: ${problem}`);
     },
     legacyDown: (url, why) => log.error({ url, why }, 'legacy is unreachable'),
     legacyUp: (url) => log.info({ url }, 'legacy is reachable'),
-    internalError: (where, error) => log.error({ where, err: error }, 'internal error'),
+    internalError: (where, error) =>
+      seldom(`internal ${where}`, (more) => log.error({ where, err: error, ...more }, 'internal error')),
+  };
+}
+
+const SPACING_MS = 10_000;
+/** Causes remembered; a flood of different ones is not spaced but starts the memory anew. */
+const MOST_CAUSES = 256;
+
+/** Runs `write` unless it ran for this cause within the last 10 s; the next one tells how many were `suppressed`. */
+function spaced(clock: Pick<Clock, 'now'>) {
+  const causes = new Map<string, { since: number; suppressed: number }>();
+  return (cause: string, write: (more: { suppressed?: number }) => void): void => {
+    const now = clock.now();
+    const last = causes.get(cause);
+    if (last && now - last.since < SPACING_MS) {
+      last.suppressed++;
+      return;
+    }
+    if (causes.size >= MOST_CAUSES) causes.clear();
+    causes.set(cause, { since: now, suppressed: 0 });
+    write(last && last.suppressed > 0 ? { suppressed: last.suppressed } : {});
   };
 }
