@@ -1,0 +1,189 @@
+// The only place that chooses drivers and wires the parts: configuration in, a running proxy out. Nothing else may know
+// both a room and its neighbours' insides.
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { startAdmin } from './admin/http.js';
+import { CannotStart } from './base/cannot-start.js';
+import { systemClock } from './base/clock.js';
+import { trusts } from './config/values.js';
+import type { Config } from './config.js';
+import { createMemberSource } from './identity/ask-members.js';
+import { createTicketSource } from './identity/ask-ticket.js';
+import { createTokenVerifier } from './identity/jwt.js';
+import { loadKeys } from './identity/keys.js';
+import { createMemberships, type MembershipSource } from './identity/ticket.js';
+import type { Running } from './main.js';
+import { createConnections } from './proxy/connection.js';
+import { Listener } from './proxy/listener.js';
+import { PollingSessions } from './proxy/polling.js';
+import { Registry } from './proxy/registry.js';
+import { watchRoutes } from './proxy/routes-file.js';
+import { Upstreams } from './proxy/upstreams.js';
+import { type RouteTable, routeTable } from './routing/table.js';
+import { startReaper } from './signaling/reaper.js';
+import { Signaling } from './signaling/signaling.js';
+import { memorySessionStore } from './store/memory.js';
+import { createSignals } from './telemetry/create.js';
+import type { Logger } from './telemetry/log.js';
+import { startMetrics } from './telemetry/metrics.js';
+
+/** @throws CannotStart, or the system's error where an address can't be taken. Whatever had started is closed again. */
+export async function compose(config: Config, logger: Logger): Promise<Running> {
+  const clock = systemClock;
+  const closing: (() => unknown)[] = [];
+  try {
+    const metrics = await startMetrics({
+      listen: config.metrics,
+      version: version(),
+      onError: (error) => logger.error({ err: error }, 'metrics listener'),
+    });
+    closing.push(() => metrics.close());
+    const store = memorySessionStore();
+    const signals = createSignals({ logger, meter: metrics.meter, gauges: { callsByState: () => store.count() } });
+
+    let table: RouteTable = routeTable(new Map());
+    if (config.routes !== undefined) {
+      const { routes: file } = config;
+      const watched = await watchRoutes(file, {
+        onTable: (next) => {
+          table = next;
+          signals.routesLoaded(file, next.summary);
+        },
+        onProblems: (problems) => signals.routesRejected(file, problems),
+      });
+      closing.push(() => watched.close());
+    }
+
+    const keys = await mend(
+      loadKeys(config.tokenKey, { clock, problem: (line) => logger.warn({ event: 'jwks' }, line) }),
+    );
+    closing.push(() => keys.close());
+    const upstreams = new Upstreams({ urls: config.legacy, ca: config.legacyCa, signals });
+    closing.push(() => upstreams.close());
+    const memberships = createMemberships({
+      keys,
+      clock,
+      source: membershipSource(config, upstreams),
+      ...(config.membership.kind === 'rest' ? { listMs: config.membership.cacheMs } : {}),
+    });
+    closing.push(() => memberships.close());
+
+    const registry = new Registry();
+    const signaling = new Signaling({
+      store,
+      delivery: registry,
+      signals,
+      clock,
+      memberships,
+      routes: () => table,
+      newId: randomUUID,
+    });
+    const reaper = startReaper({
+      signaling,
+      store,
+      clock,
+      signals,
+      interval: config.reapIntervalMs,
+      rejoinTimeout: config.rejoinTimeoutMs,
+    });
+    closing.push(() => reaper.close());
+
+    const connections = createConnections({
+      services: [signaling],
+      registry,
+      verifier: createTokenVerifier(keys, { clock, userClaim: config.userClaim }),
+      tokenFrom: config.tokenFrom,
+      signals,
+      routed: (ns) => table.has(ns),
+    });
+    const trust = trusts(config.trustProxy);
+    const polling = new PollingSessions({ connections, upstreams, trust, signals });
+    const listener = new Listener({
+      ...config.listen,
+      tls: config.tls,
+      socketPath: config.socketPath,
+      upstreams,
+      connections,
+      polling,
+      trust,
+      legacyTimeoutMs: config.legacyTimeoutMs,
+      signals,
+    });
+    const at = await listener.listen();
+    closing.push(() => listener.close());
+
+    let draining = false;
+    const admin = await startAdmin({
+      listen: config.admin,
+      isReady: () => {
+        const reasons = [...(draining ? ['draining'] : []), ...(upstreams.anyUp() ? [] : ['no legacy is reachable'])];
+        return { ready: reasons.length === 0, reasons };
+      },
+      onError: (error) => signals.internalError('admin', error),
+    });
+    closing.push(() => admin.close());
+
+    const closeAll = async () => {
+      for (const close of closing.reverse()) await close();
+    };
+    return {
+      proxyUrl: `${config.tls ? 'https' : 'http'}://${shownHost(at.address)}:${at.port}`,
+      adminUrl: admin.url,
+      metricsUrl: metrics.url,
+      async drain() {
+        draining = true;
+        await listener.beginDrain(config.drainDelayMs);
+        await listener.closeConnections(config.drainMs);
+        await closeAll();
+      },
+      kill() {
+        closeAll().catch((error: unknown) => logger.error({ err: error }, 'closing'));
+      },
+    };
+  } catch (error) {
+    for (const close of closing.reverse()) await close();
+    throw error;
+  }
+}
+
+function membershipSource(config: Config, upstreams: Upstreams): MembershipSource {
+  const { membership } = config;
+  const common = {
+    clock: systemClock,
+    base: () => (upstreams.anyUp() ? new URL(upstreams.stick().url) : null),
+    ...(config.legacyCa === undefined ? {} : { ca: config.legacyCa }),
+  };
+  if (membership.kind === 'ticket') {
+    return createTicketSource({ ...common, ticketUrl: membership.ticketUrl, ticketsUrl: membership.ticketsUrl });
+  }
+  return createMemberSource({
+    ...common,
+    template: membership.url,
+    pointer: membership.participants,
+    ...(membership.token === undefined ? {} : { serviceToken: membership.token }),
+  });
+}
+
+/** What can't be loaded at the start is for the operator to mend. */
+async function mend<T>(loading: Promise<T>): Promise<T> {
+  try {
+    return await loading;
+  } catch (error) {
+    throw new CannotStart([error instanceof Error ? error.message : String(error)]);
+  }
+}
+
+const shownHost = (address: string): string => (address.includes(':') ? `[${address}]` : address);
+
+/** The package's version; from `src/` in tests and from `dist/src/` otherwise. */
+function version(): string {
+  for (const up of ['../package.json', '../../package.json']) {
+    try {
+      const { version } = JSON.parse(readFileSync(new URL(up, import.meta.url), 'utf8')) as { version?: string };
+      if (version !== undefined) return version;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+  return 'unknown';
+}
