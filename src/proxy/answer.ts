@@ -36,7 +36,7 @@ export function relayAnswer(answer: IncomingMessage, response: ServerResponse): 
 export function refuse(response: ServerResponse, status: number, error: string, close = false): void {
   if (response.destroyed) return;
   if (response.headersSent) {
-    response.destroy();
+    if (!response.writableEnded) response.destroy();
     return;
   }
   const body = JSON.stringify({ error });
@@ -48,7 +48,8 @@ export function refuse(response: ServerResponse, status: number, error: string, 
   response.end(body);
 }
 
-function pairs(raw: readonly string[]): [string, string][] {
+/** As `addTrailers` wants them. */
+export function pairs(raw: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let i = 0; i + 1 < raw.length; i += 2) list.push([raw[i]!, raw[i + 1]!]);
   return list;

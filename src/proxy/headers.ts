@@ -1,12 +1,12 @@
 // Which headers go on, and what a proxy must add (RFC 9110 section 7.6). Works on raw header lists, so that order,
 // case and duplicates stay as they came. Knows nothing of sockets or bodies.
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 
 /** Names and values in turn, as `rawHeaders` of Node's messages. */
 export type RawHeaders = readonly string[];
 
-/** Whether a peer's own `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, by its address. */
+/** Whether a peer's own `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, by its address (`--trust-proxy`). */
 export type Trust = (address: string | undefined) => boolean;
 
 /** RFC 9110 section 7.6.1, and the framing that each hop makes anew. */
@@ -79,45 +79,10 @@ export function upgradeHeaders(
 export const answerHeaders = endToEnd;
 
 /**
- * Reads `--trust-proxy`. `X-Forwarded-For` gets the peer's address appended whatever it says; it decides on
- * `X-Forwarded-Proto` and `X-Forwarded-Host`:
- * - `all`: kept as they came, set from the connection and Host where absent. As a legacy without a proxy would see them.
- * - `none`: set from the connection and Host, whatever came.
- * - a comma-separated list of addresses and CIDR blocks, `loopback` and `private` among them: kept where the peer is in
- *   it, else set.
- * Throws a `TypeError` that names what it can't read.
+ * `X-Forwarded-For` gets the peer's address appended, whoever the peer is. `X-Forwarded-Proto` and `X-Forwarded-Host` of
+ * a trusted peer are kept as they came and set only where absent; of any other they are set from the connection
+ * and the Host header, whatever came.
  */
-export function parseTrust(spec: string): Trust {
-  const text = spec.trim();
-  if (text === 'all' || text === 'true') return () => true;
-  if (text === 'none' || text === 'false' || text === '') return () => false;
-  const list = new BlockList();
-  for (const item of text.split(',').flatMap((part) => NAMED_BLOCKS[part.trim()] ?? [part.trim()])) {
-    const [address = '', bits] = item.split('/');
-    const version = isIP(address);
-    if (version === 0) throw new TypeError(`not an address or CIDR block: ${item}`);
-    const family = version === 4 ? 'ipv4' : 'ipv6';
-    if (bits === undefined) list.addAddress(address, family);
-    else {
-      const length = Number(bits);
-      if (!/^\d+$/.test(bits) || length > (version === 4 ? 32 : 128)) {
-        throw new TypeError(`not an address or CIDR block: ${item}`);
-      }
-      list.addSubnet(address, length, family);
-    }
-  }
-  return (address) => {
-    if (address === undefined) return false;
-    const plain = unmapped(address);
-    return list.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4');
-  };
-}
-
-const NAMED_BLOCKS: Readonly<Record<string, readonly string[]>> = {
-  loopback: ['127.0.0.0/8', '::1/128'],
-  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7', 'fe80::/10'],
-};
-
 function addForwarded(headers: string[], request: IncomingMessage, trust: Trust): void {
   const address = request.socket.remoteAddress;
   const keep = trust(address);

@@ -10,6 +10,8 @@ import type { Upstream } from './upstreams.js';
 const HANDSHAKE_LIMIT = 30_000;
 /** What a browser may send ahead of the 101; then it is not read until the tunnel stands. Bytes. */
 const EARLY_LIMIT = 65_536;
+/** TCP keep-alive, so that a peer that vanished without a word is noticed on raw tunnels too; milliseconds. */
+const PROBE_AFTER = 60_000;
 /** After one side's FIN the other has this long to take what is still on its way; milliseconds. */
 export const LAST_BYTES = 5_000;
 
@@ -45,6 +47,7 @@ export function passUpgrade(
   return new Promise((resolve) => {
     browser.setTimeout(0);
     browser.setNoDelay(true);
+    browser.setKeepAlive(true, PROBE_AFTER);
     const early = listenEarly(browser, head, () => giveUp());
     let settled = false;
     const settle = (upgraded: Upgraded | null) => {
@@ -101,6 +104,7 @@ export function passUpgrade(
         return refuseUpgrade(502, 'legacy negotiated extensions that nobody offered');
       }
       legacy.setTimeout(0);
+      legacy.setKeepAlive(true, PROBE_AFTER);
       legacy.pause();
       browser.write(answerHead(answer.statusCode!, answer.statusMessage!, answer.rawHeaders), 'latin1');
       settle({ request, upstream, browser, legacy, browserHead: early.take(), legacyHead });

@@ -117,28 +117,12 @@ export class Upstream {
 
   /** A request on a kept socket. The caller writes the body, ends it, and listens for `error`. */
   request(options: UpstreamRequest): http.ClientRequest {
-    return http.request({
-      agent: this.#agent,
-      host: this.host,
-      port: this.port,
-      method: options.method,
-      path: options.path,
-      headers: options.headers,
-      maxHeaderSize: MAX_ANSWER_HEAD,
-    });
+    return this.#request(options, { agent: this.#agent });
   }
 
   /** A request on a socket of its own, for upgrades: see `upgrade` of `http.ClientRequest`. */
   requestUpgrade(options: UpstreamRequest): http.ClientRequest {
-    return http.request({
-      createConnection: () => this.connect(),
-      host: this.host,
-      port: this.port,
-      method: options.method,
-      path: options.path,
-      headers: options.headers,
-      maxHeaderSize: MAX_ANSWER_HEAD,
-    });
+    return this.#request(options, { createConnection: () => this.connect() });
   }
 
   /**
@@ -173,6 +157,21 @@ export class Upstream {
     this.#closed = true;
     this.#probe?.cancel();
     this.#agent.destroy();
+  }
+
+  #request(options: UpstreamRequest, over: http.RequestOptions): http.ClientRequest {
+    const request = http.request({
+      ...over,
+      host: this.host,
+      port: this.port,
+      method: options.method,
+      path: options.path,
+      headers: options.headers,
+      maxHeaderSize: MAX_ANSWER_HEAD,
+    });
+    // Node drops headers over 2,000 without a word.
+    request.maxHeadersCount = 0;
+    return request;
   }
 
   #open(): net.Socket {

@@ -1,0 +1,104 @@
+// Plain HTTP on its way to a legacy and back: streamed both ways, broken off on one side where the other breaks.
+// Nothing is repeated and nothing is looked into. Knows nothing of Socket.IO.
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
+import { pairs, refuse, relayAnswer } from './answer.js';
+import { requestHeaders, type Trust } from './headers.js';
+import type { Upstream } from './upstreams.js';
+
+/** After an answer that came before the whole request, what is still sent is read for this long; milliseconds. */
+const LINGER = 2_000;
+
+export interface ForwardOptions {
+  readonly trust: Trust;
+  /** Until the legacy's answer begins, counted from the request's last byte; then 504. 0: as long as it takes. */
+  readonly timeout: number;
+}
+
+/**
+ * Forwards a request as it came, with `X-Forwarded-*`. 502 where the legacy can't be reached or breaks off before its
+ * answer, 504 where it is late. Never throws; errors of either side end here.
+ */
+export function forward(
+  request: IncomingMessage,
+  response: ServerResponse,
+  upstream: Upstream,
+  options: ForwardOptions,
+): void {
+  let passing: ClientRequest;
+  try {
+    passing = upstream.request({
+      method: request.method ?? 'GET',
+      path: request.url ?? '/',
+      headers: requestHeaders(request, options.trust, upstream.hostHeader),
+    });
+  } catch (error) {
+    // Node's client refuses a few request lines and header bytes that its server lets through.
+    refuse(response, 400, error instanceof Error ? error.message : 'bad request', true);
+    return;
+  }
+  let timer: NodeJS.Timeout | undefined;
+  const answered = () => clearTimeout(timer);
+
+  passing.on('continue', () => {
+    if (!response.headersSent) response.writeContinue();
+  });
+  passing.on('information', (info) => {
+    if (info.statusCode !== 100 && !response.headersSent && request.httpVersion === '1.1')
+      writeInformation(response, info);
+  });
+  passing.on('response', (answer) => {
+    answered();
+    if (!request.complete) endEarly(request, response, passing);
+    relayAnswer(answer, response);
+  });
+  passing.on('error', () => {
+    answered();
+    refuse(response, 502, 'legacy is not reachable', !request.complete);
+    request.unpipe(passing);
+    request.resume();
+  });
+  response.on('error', () => passing.destroy());
+  response.on('close', () => {
+    answered();
+    if (!response.writableFinished) passing.destroy();
+  });
+
+  request.on('error', () => passing.destroy());
+  request.on('end', () => {
+    if (Object.keys(request.trailers).length > 0) passing.addTrailers(pairs(request.rawTrailers));
+    passing.end();
+    if (options.timeout > 0 && !response.headersSent) {
+      timer = setTimeout(() => {
+        refuse(response, 504, 'legacy did not answer in time');
+        passing.destroy();
+      }, options.timeout);
+      timer.unref();
+    }
+  });
+  request.pipe(passing, { end: false });
+}
+
+/** The answer came before the request was whole (413, say): the rest is read for a moment, or its sender never sees it. */
+function endEarly(request: IncomingMessage, response: ServerResponse, passing: ClientRequest): void {
+  response.shouldKeepAlive = false;
+  response.on('finish', () => {
+    if (request.complete) return;
+    request.unpipe(passing);
+    request.resume();
+    passing.destroy();
+    const timer = setTimeout(() => request.destroy(), LINGER);
+    timer.unref();
+    request.on('close', () => clearTimeout(timer));
+  });
+}
+
+function writeInformation(
+  response: ServerResponse,
+  info: { readonly statusCode: number; readonly statusMessage: string; readonly rawHeaders: readonly string[] },
+): void {
+  // Node's server has `writeEarlyHints` only for Link headers; an interim head is small and complete by itself.
+  let head = `HTTP/1.1 ${info.statusCode} ${info.statusMessage}\r\n`;
+  for (let i = 0; i + 1 < info.rawHeaders.length; i += 2)
+    head += `${info.rawHeaders[i]}: ${info.rawHeaders[i + 1]}\r\n`;
+  response.socket?.write(`${head}\r\n`, 'latin1');
+}

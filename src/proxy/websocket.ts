@@ -1,0 +1,343 @@
+// A browser's WebSocket and the legacy's, spliced: bytes flow both ways with backpressure, packets are shown to their
+// owner on the way, ours are put in between. The two sockets live and die together. Knows nothing of frames (the
+// splices do) or of what a packet means.
+import type { Socket } from 'node:net';
+import type { DropCause } from '../base/service.js';
+import { closeFrame, frame, Opcode } from '../protocol/frame.js';
+import type { Incomplete } from '../protocol/frames.js';
+import { type Outgoing, PacketType } from '../protocol/packet.js';
+import { BrowserSplice, LegacySplice } from '../protocol/splice.js';
+import type { Signals } from '../telemetry/signals.js';
+import type { Handshake, PacketOwner, Transport } from './transport.js';
+import { breakOff, endSoon, type Upgraded } from './tunnel.js';
+
+/** What we put in for a browser that does not read; with more than this waiting, the next packet ends the connection. Bytes. */
+const MAX_INJECTED = 1 << 20;
+/** Before the legacy's handshake has passed. Bytes; engine.io's default `maxHttpBufferSize`. */
+const MAX_PAYLOAD = 1_000_000;
+/** For a whole-packet boundary to come when we end the connection; milliseconds. */
+const BOUNDARY_GRACE = 250;
+/** A ping open for this part of `pingTimeout` means that the legacy's heartbeat gave the browser up. */
+const GIVEN_UP = 0.9;
+
+/** For a WebSocket that continues a polling session: nothing is looked into or put in before the browser's `5`. */
+export interface UpgradeHooks {
+  /** The browser's `2probe` has passed. */
+  probed?(): void;
+  /**
+   * The browser's `5` came and waits here; call `holdLegacy()` now where a legacy GET is open. `taken`: an event that was
+   * taken from a POST and lacks attachments, which come on this WebSocket. `ready`: the `5` goes on when it settles.
+   * `sockets`: how many Socket.IO sockets the session has, 1 where it isn't said.
+   */
+  upgrade(): {
+    readonly taken?: Incomplete | undefined;
+    readonly ready?: Promise<void> | undefined;
+    readonly sockets?: number;
+  };
+  /** The `5` has gone on. `release()` must follow, now or when the legacy's GET has ended. */
+  upgraded(): void;
+}
+
+/** What of the polling side must reach the browser before the WebSocket's own bytes. */
+export interface Leftover {
+  /** Engine.IO packets in order: texts with their type, or attachments. */
+  readonly packets: readonly (string | Buffer)[];
+  /** Attachments that the browser still expects after `packets`. */
+  readonly due?: number;
+  /** The header of those, where it is one of the legacy's events that are shown. */
+  readonly shown?: Incomplete | undefined;
+  /** Packets of ours that nobody has fetched. */
+  readonly own?: readonly Outgoing[];
+}
+
+export interface SplicedOptions {
+  readonly signals: Pick<Signals, 'counters' | 'bound' | 'internalError'>;
+  readonly hooks?: UpgradeHooks | undefined;
+  /** What the polling session knows already; else it is read as it passes. */
+  readonly handshake?: Handshake | undefined;
+  /**
+   * The pair is going away; called once. With `hooks`, the owner's `closed` was called before only if `release` was:
+   * until then the session is still polling's.
+   */
+  readonly gone?: ((cause: DropCause) => void) | undefined;
+}
+
+export class SplicedWebSocket implements Transport {
+  readonly kind = 'websocket';
+  readonly #browser: Socket;
+  readonly #legacy: Socket;
+  readonly #upgraded: Upgraded;
+  readonly #owner: PacketOwner;
+  readonly #options: SplicedOptions;
+  readonly #up: BrowserSplice;
+  readonly #down: LegacySplice;
+  /** `polling`: before the browser's `5`; `handover`: from there until `release`; `gone`: nothing is read any more. */
+  #phase: 'polling' | 'handover' | 'open' | 'gone';
+  /** Whether the end was told. */
+  #told = false;
+  #holdingLegacy = false;
+  /** What of the browser's bytes waits, a `5` among them perhaps. */
+  #held: Buffer[] | null = null;
+  #ready: Promise<void> | undefined;
+  #ending: { readonly code: number; readonly reason: string; readonly timer: NodeJS.Timeout } | undefined;
+
+  /** What tells whose fault the end is. */
+  #pingTimeout: number;
+  #pingSince = 0;
+  #sockets = 0;
+  #legacySaidBye = false;
+  #browserSaidBye = false;
+
+  /** Call `start()` in the same turn in which `passUpgrade` resolved. */
+  constructor(upgraded: Upgraded, owner: PacketOwner, options: SplicedOptions) {
+    this.#upgraded = upgraded;
+    this.#browser = upgraded.browser;
+    this.#legacy = upgraded.legacy;
+    this.#owner = owner;
+    this.#options = options;
+    this.#phase = options.hooks ? 'polling' : 'open';
+    this.#pingTimeout = options.handshake?.pingTimeout ?? 20_000;
+    const { counters } = options.signals;
+    const upgrading = options.hooks !== undefined;
+    this.#up = new BrowserSplice(
+      {
+        pass: (bytes) => this.#toLegacy(bytes),
+        packet: (packet) => {
+          if (packet.type === PacketType.DISCONNECT && --this.#sockets <= 0) this.#browserSaidBye = true;
+          return this.#told ? 'pass' : owner.fromBrowser(packet);
+        },
+        foreign: () => owner.foreign(),
+        engine: (type, text) => this.#engineUp(type, text),
+        close: () => this.#closeFramePassed('browser'),
+      },
+      owner.interest,
+      { maxPayload: options.handshake?.maxPayload ?? MAX_PAYLOAD, counters, upgrading, known: upgrading },
+    );
+    this.#down = new LegacySplice(
+      {
+        pass: (bytes) => this.#toBrowser(bytes),
+        packet: (packet) => {
+          if (packet.type === PacketType.CONNECT) this.#joined();
+          if (packet.type === PacketType.DISCONNECT && --this.#sockets <= 0) this.#legacySaidBye = true;
+          if (!this.#told) owner.fromLegacy(packet);
+        },
+        open: (handshake) => {
+          this.#pingTimeout = handshake.pingTimeout;
+          this.#up.maxPayload = handshake.maxPayload;
+        },
+        engine: (type) => this.#engineDown(type),
+        close: () => this.#closeFramePassed('legacy'),
+      },
+      owner.legacyInterest,
+      { counters, watching: () => !this.#told && owner.watching(), enabled: !upgrading },
+    );
+  }
+
+  start(): void {
+    const { browserHead, legacyHead } = this.#upgraded;
+    if (!this.#options.hooks) {
+      this.#upgraded.upstream.sessions++;
+      this.#owner.attach(this);
+    }
+    this.#listen();
+    if (legacyHead.length > 0) this.#onLegacy(legacyHead);
+    if (browserHead.length > 0) this.#onBrowser(browserHead);
+    if (!this.#holdingLegacy) this.#legacy.resume();
+    if (!this.#held) this.#browser.resume();
+  }
+
+  send(packets: readonly Outgoing[]): void {
+    if (this.#told || this.#phase === 'gone') return;
+    const waiting = this.#browser.writableLength + this.#down.queuedBytes;
+    if (waiting > MAX_INJECTED) {
+      this.#options.signals.bound('inject-overflow', { transport: this.kind, bytes: waiting });
+      this.#finish('browser');
+      this.#phase = 'gone';
+      breakOff(this.#browser);
+      endSoon(this.#legacy);
+      return;
+    }
+    this.#down.inject(packets);
+  }
+
+  forward(packet: Outgoing): void {
+    if (!this.#told) this.#up.inject(packet);
+  }
+
+  /** A close frame with this code to both sides where that can be put between packets, then the sockets end. */
+  end(code: number, reason: string): void {
+    if (this.#ending || this.#phase === 'gone') return;
+    const timer = setTimeout(() => this.#closeBoth(), BOUNDARY_GRACE);
+    timer.unref();
+    this.#ending = { code, reason, timer };
+    if (this.#down.atBoundary) this.#closeBoth();
+  }
+
+  /** The legacy's WebSocket is not read until `release`. */
+  holdLegacy(): void {
+    this.#holdingLegacy = true;
+    this.#legacy.pause();
+    this.#down.hold();
+  }
+
+  /** After the `5`: what is left over of the polling side goes first, then this transport carries the connection. */
+  release(leftover: Leftover): void {
+    if (this.#phase !== 'handover') return;
+    this.#phase = 'open';
+    for (const packet of leftover.packets) {
+      this.#toBrowser(frame(typeof packet === 'string' ? Opcode.TEXT : Opcode.BINARY, packet));
+    }
+    if (leftover.due !== undefined) this.#down.attachmentsDue = leftover.due;
+    if (leftover.shown) this.#down.adopt(leftover.shown);
+    this.#owner.attach(this);
+    if (leftover.own && leftover.own.length > 0) this.#down.inject(leftover.own);
+    this.#down.enabled = true;
+    if (!this.#holdingLegacy) return;
+    this.#holdingLegacy = false;
+    this.#down.release();
+    if (!this.#browser.writableNeedDrain) this.#legacy.resume();
+  }
+
+  #listen(): void {
+    const browser = this.#browser;
+    const legacy = this.#legacy;
+    browser.on('data', (chunk: Buffer) => this.#onBrowser(chunk));
+    legacy.on('data', (chunk: Buffer) => this.#onLegacy(chunk));
+    browser.on('drain', () => {
+      if (!this.#holdingLegacy) legacy.resume();
+    });
+    legacy.on('drain', () => {
+      if (!this.#held) browser.resume();
+    });
+    browser.on('end', () => {
+      this.#up.end();
+      this.#finish('browser');
+      this.#endBoth();
+    });
+    legacy.on('end', () => {
+      this.#down.end();
+      this.#finish(this.#blame());
+      this.#endBoth();
+    });
+    browser.on('close', (hadError: boolean) => {
+      this.#finish('browser');
+      this.#phase = 'gone';
+      if (hadError) breakOff(legacy);
+      else endSoon(legacy);
+    });
+    legacy.on('close', (hadError: boolean) => {
+      this.#finish(this.#blame());
+      this.#phase = 'gone';
+      if (hadError) breakOff(browser);
+      else endSoon(browser);
+    });
+  }
+
+  #onBrowser(chunk: Buffer): void {
+    if (this.#phase === 'gone') return;
+    this.#pingSince = 0;
+    if (this.#phase !== 'polling') {
+      this.#up.write(chunk);
+      return;
+    }
+    // A `5` may be in here; what passes is kept until we know.
+    this.#held = [];
+    this.#up.write(chunk);
+    if (this.#ready === undefined) {
+      this.#passHeld();
+      return;
+    }
+    this.#browser.pause();
+    this.#ready
+      .catch((error: unknown) => this.#options.signals.internalError('upgrade', error))
+      .then(() => {
+        this.#passHeld();
+        if (this.#phase !== 'gone') this.#browser.resume();
+      });
+  }
+
+  #passHeld(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const bytes of held) this.#toLegacy(bytes);
+    if (this.#phase === 'handover') this.#options.hooks?.upgraded();
+  }
+
+  #onLegacy(chunk: Buffer): void {
+    if (this.#phase === 'gone') return;
+    this.#down.write(chunk);
+    if (this.#ending && this.#down.atBoundary) this.#closeBoth();
+  }
+
+  #toLegacy(bytes: Buffer): void {
+    if (this.#held) this.#held.push(bytes);
+    else if (this.#legacy.writable && !this.#legacy.write(bytes)) this.#browser.pause();
+  }
+
+  #toBrowser(bytes: Buffer): void {
+    if (this.#browser.writable && !this.#browser.write(bytes)) this.#legacy.pause();
+  }
+
+  #engineUp(type: string, text: string): void {
+    if (type === '1') this.#browserSaidBye = true;
+    if (this.#phase !== 'polling') return;
+    const { hooks } = this.#options;
+    if (type === '2' && text === 'probe') hooks?.probed?.();
+    if (type !== '5' || text !== '') return;
+    this.#phase = 'handover';
+    const answer = hooks?.upgrade();
+    this.#sockets = answer?.sockets ?? 1;
+    if (answer?.taken) this.#up.adopt(answer.taken);
+    this.#ready = answer?.ready;
+  }
+
+  #engineDown(type: string): void {
+    if (type === '1') this.#legacySaidBye = true;
+    if (type === '2' && this.#pingSince === 0) this.#pingSince = Date.now();
+  }
+
+  #joined(): void {
+    this.#sockets++;
+    this.#browserSaidBye = false;
+    this.#legacySaidBye = false;
+  }
+
+  #closeFramePassed(by: 'browser' | 'legacy'): void {
+    if (by === 'browser') this.#browserSaidBye = true;
+    this.#finish(by === 'browser' ? 'browser' : this.#blame());
+  }
+
+  /** Whose doing it is that the legacy closes. */
+  #blame(): DropCause {
+    if (this.#browserSaidBye || this.#legacySaidBye) return 'browser';
+    const gaveUp = this.#pingSince > 0 && Date.now() - this.#pingSince >= this.#pingTimeout * GIVEN_UP;
+    return gaveUp ? 'browser' : 'legacy';
+  }
+
+  /** Nothing of ours can reach the browser from here on. Bytes of either side may still flow. */
+  #finish(cause: DropCause): void {
+    if (this.#told) return;
+    this.#told = true;
+    const attached = !this.#options.hooks || this.#phase === 'open';
+    if (!this.#options.hooks) this.#upgraded.upstream.sessions--;
+    if (attached) this.#owner.closed(this.#ending ? 'drain' : cause);
+    this.#options.gone?.(this.#ending ? 'drain' : cause);
+  }
+
+  #closeBoth(): void {
+    if (!this.#ending || this.#phase === 'gone') return;
+    const { code, reason, timer } = this.#ending;
+    clearTimeout(timer);
+    this.#finish('drain');
+    if (this.#down.atBoundary && this.#browser.writable) this.#browser.write(closeFrame(code, reason));
+    if (this.#up.atBoundary && this.#legacy.writable) this.#legacy.write(closeFrame(code, reason, true));
+    this.#endBoth();
+  }
+
+  #endBoth(): void {
+    this.#phase = 'gone';
+    if (this.#ending) clearTimeout(this.#ending.timer);
+    endSoon(this.#browser);
+    endSoon(this.#legacy);
+  }
+}
