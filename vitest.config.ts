@@ -1,10 +1,30 @@
 import { defineConfig } from 'vitest/config';
 
+const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as const;
+
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'legacy-stub/**/*.test.ts', 'parity/**/*.test.ts', 'test/**/*.test.ts'],
-    pool: 'forks',
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    projects: [
+      {
+        test: {
+          ...common,
+          name: 'unit-and-integration',
+          include: ['src/**/*.test.ts', 'legacy-stub/**/*.test.ts', 'parity/**/*.test.ts', 'test/**/*.test.ts'],
+          exclude: ['test/browser/**', '**/node_modules/**', '**/dist/**'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        // After the others and one file at a time: a browser that encodes video wants the machine for itself.
+        test: {
+          ...common,
+          name: 'browser',
+          include: ['test/browser/**/*.test.ts'],
+          fileParallelism: false,
+          testTimeout: 90_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
   },
 });

@@ -1,0 +1,82 @@
+// `npm test`: lint, types and build, then every test; ends with `N passed, N failed` alone on a line and a matching exit
+// code. Knows nothing of what is tested.
+//   --without-browser  leaves out the tests that drive a browser
+//   --tests-only       leaves out lint and build (they were just run)
+//   anything else goes to vitest, as in `npm test -- src/call`
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { findChromium, installChromium } from './chromium.mjs';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const bin = (name) => join(root, 'node_modules', name);
+const own = ['--without-browser', '--tests-only'];
+const withoutBrowser = process.argv.includes('--without-browser');
+const testsOnly = process.argv.includes('--tests-only');
+const forVitest = process.argv.slice(2).filter((argument) => !own.includes(argument));
+
+const env = { ...process.env };
+let failedChecks = 0;
+
+if (!withoutBrowser) {
+  const chromium = findChromium() ?? installChromium((line) => console.log(`test: ${line}`));
+  if (!chromium) {
+    console.error('test: no Chromium for the browser tests: install the package "chromium" or set CHROMIUM_PATH');
+    finish(0, 1);
+  }
+  env.CHROMIUM_PATH = chromium;
+}
+
+if (!testsOnly) {
+  check('lint', [bin('@biomejs/biome/bin/biome'), 'check', '.']);
+  check('types and build', [join(root, 'scripts/build.mjs')]);
+}
+
+const { passed, failed } = runVitest();
+finish(passed, failed + failedChecks);
+
+function check(what, args) {
+  const started = Date.now();
+  const done = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit', env });
+  const ok = done.status === 0;
+  if (!ok) failedChecks += 1;
+  console.log(`test: ${what} ${ok ? 'passed' : 'FAILED'} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
+}
+
+function runVitest() {
+  const folder = mkdtempSync(join(tmpdir(), 'sigfig-test-'));
+  const report = join(folder, 'report.json');
+  const args = [
+    bin('vitest/vitest.mjs'),
+    'run',
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${report}`,
+  ];
+  if (withoutBrowser) args.push('--project', 'unit-and-integration');
+  try {
+    const done = spawnSync(process.execPath, [...args, ...forVitest], { cwd: root, stdio: 'inherit', env });
+    const counts = existsSync(report) ? count(JSON.parse(readFileSync(report, 'utf8'))) : { passed: 0, failed: 0 };
+    // A crash, an unhandled error or a run without tests is a failure too.
+    const wrong = done.status !== 0 || counts.passed === 0;
+    return wrong && counts.failed === 0 ? { ...counts, failed: 1 } : counts;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A test file that could not even be loaded has no tests of its own and counts as one failure. */
+function count({ numPassedTests, numFailedTests, testResults }) {
+  const broken = testResults.filter(
+    ({ status, assertionResults }) =>
+      status === 'failed' && !assertionResults.some((assertion) => assertion.status === 'failed'),
+  );
+  return { passed: numPassedTests, failed: numFailedTests + broken.length };
+}
+
+function finish(passed, failed) {
+  console.log(`\n${passed} passed, ${failed} failed`);
+  process.exit(failed === 0 ? 0 : 1);
+}
