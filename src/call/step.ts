@@ -245,7 +245,7 @@ function arrive(session: Session, user: UserId, socket: SocketRef): Step {
   const known = session.seats[role];
   if (known && !session.lost[role] && sameSocket(known, socket)) return nothing(session, 'not-awaited');
   const after = comeBack(session, role, socket, false);
-  if (session.keptOffer === null) return nothing(after, after === session ? 'not-awaited' : 'back');
+  if (session.offeredBy === null) return nothing(after, after === session ? 'not-awaited' : 'back');
   return result(after, [kept(session, socket)], 'kept-delivered');
 }
 
@@ -335,6 +335,7 @@ function seal(session: Session): Session {
   Object.freeze(session.users);
   Object.freeze(session.seats);
   Object.freeze(session.lost);
+  Object.freeze(session.candidates);
   return Object.freeze(session);
 }
 
