@@ -3,8 +3,8 @@
 // Knows nothing of sockets, and not which packets anybody wants: that is its two heirs' business (splice.ts).
 import { closeCode, emptyHeader, frame, Opcode, readHeader, readMessages, unmask, type Violation } from './frame.js';
 import { Gather } from './gather.js';
-import type { Outgoing, Packet } from './packet.js';
-import { PEEK, parsePacket, peeked, readPacketHeader, textOf } from './socketio.js';
+import type { Outgoing, Packet, Verdict } from './packet.js';
+import { eventName, PEEK, parsePacket, peeked, readPacketHeader, textOf } from './socketio.js';
 
 /** What is to become of a text message, as far as its first bytes tell. */
 export const Plan = {
@@ -88,10 +88,10 @@ export abstract class FrameWalk {
   protected abstract decide(b: Buffer, start: number, end: number, complete: boolean): Plan;
   /** A binary message that no header asked for; true: all flows on from here, unseen. */
   protected abstract strayBinary(): boolean;
-  /** A whole packet; true: it is cut out (`cut` is called then, after all before it has passed). */
-  protected abstract show(packet: Packet): (() => void) | 'pass';
-  /** Whether a gathered event whose name was slow to find is wanted. */
-  protected abstract wants(packet: Packet): boolean;
+  /** A whole packet; a function cuts it out, and is called once all before it has passed. */
+  protected abstract show(packet: Packet): Verdict;
+  /** Asked again once an event is whole, since the names of some are not known earlier. */
+  protected abstract wants(ns: string, name: string): boolean;
   protected abstract engine(text: string): void;
   protected abstract closed(code: number | undefined): void;
   protected abstract violated(why: Violation): void;
@@ -130,7 +130,6 @@ export abstract class FrameWalk {
   stopLooking(): void {
     if (this.state !== 'frames') return;
     this.state = 'raw';
-    this.drop();
     if (!this.busy) this.letGo();
   }
 
@@ -209,6 +208,7 @@ export abstract class FrameWalk {
       from: this.raw.length,
       got: packet.attachments.length,
     };
+    if (passed) this.due = packet.due - packet.attachments.length;
   }
 
   private isOpen(): boolean {
@@ -323,6 +323,8 @@ export abstract class FrameWalk {
       return pos;
     }
     if (this.taken !== null) this.giveUp(pos);
+    // The legacy closes a session in which text follows where an attachment is due: it must see this text.
+    if (this.due > 0 && this.masked && plan === Plan.SHOW) plan = Plan.PASS;
     this.counts = true;
     this.dueNext = peeked.attachments;
     this.plan = plan;
@@ -355,7 +357,7 @@ export abstract class FrameWalk {
     this.dueNext = peeked.attachments;
     this.attachment = plan === Plan.ATTACHMENT;
     this.counts = plan === Plan.SHOW || plan === Plan.PASS;
-    this.plan = plan === Plan.SHOW ? Plan.SHOW : Plan.PASS;
+    this.plan = plan === Plan.SHOW && !(this.due > 0 && this.masked) ? Plan.SHOW : Plan.PASS;
     if (this.plan === Plan.PASS) this.giveUp(pos);
     return pos;
   }
@@ -365,7 +367,7 @@ export abstract class FrameWalk {
     const end = at + length;
     const text = textOf(this.payloadOf(chunk, at, length));
     const packet = text === null ? null : parsePacket(text, []);
-    const verdict = packet === null || !this.wants(packet) ? 'pass' : this.show(packet);
+    const verdict = packet === null ? 'pass' : this.judge(packet);
     if (verdict === 'pass') this.passed();
     else {
       this.flush(pos);
@@ -432,6 +434,11 @@ export abstract class FrameWalk {
     const head = text === null ? null : readPacketHeader(text);
     if (text === null || head === null) this.passGathered();
     else if (head.attachments > 0) {
+      const name = eventName(text, head.dataStart);
+      if (name === undefined || !this.wants(head.ns, name)) {
+        this.passGathered();
+        return;
+      }
       this.taken = { text, due: head.attachments, prior: [], from: raw.length, got: 0 };
       this.payload = 0; // the limit is a message's, and the attachments together may be as long again
     } else this.finish(parsePacket(text, []));
@@ -447,12 +454,16 @@ export abstract class FrameWalk {
   }
 
   private finish(packet: Packet | null): void {
-    const verdict = packet === null || !this.wants(packet) ? 'pass' : this.show(packet);
+    const verdict = packet === null ? 'pass' : this.judge(packet);
     if (verdict === 'pass') this.passGathered();
     else {
       this.drop();
       verdict();
     }
+  }
+
+  private judge(packet: Packet): Verdict {
+    return packet.name === undefined || this.wants(packet.ns, packet.name) ? this.show(packet) : 'pass';
   }
 
   private passGathered(): void {

@@ -39,7 +39,7 @@ export const itemsOf = (packet: Outgoing): Buffer[] => [
 ];
 
 /** Several packets of ours as one payload. */
-export const encodeItems = (packets: readonly Outgoing[]): Buffer => joinPayload(packets.flatMap(itemsOf));
+export const encodePayload = (packets: readonly Outgoing[]): Buffer => joinPayload(packets.flatMap(itemsOf));
 
 /**
  * A polling answer of the legacy's as server frames, for a browser that has moved on to the WebSocket: `b…` as binary
@@ -131,6 +131,7 @@ export class PostFilter {
       if (before !== null && item[0] === 0x34) {
         changed = true;
         kept.push(...before.raw); // the legacy decides
+        this.due = before.due - before.attachments.length;
         this.taken = null;
       }
       if (this.take(item, serve)) changed = true;
@@ -186,7 +187,10 @@ export class PostFilter {
         return false;
       }
     }
+    // The legacy closes a session in which text follows where an attachment is due: it must see this text.
+    const broken = this.due > 0;
     this.due = peeked.attachments;
+    if (broken) return this.forwarded();
     const text = this.wanted(look) ? textOf(item) : null;
     if (text !== null) {
       const header = readPacketHeader(text);

@@ -94,8 +94,8 @@ export class BrowserSplice extends FrameWalk {
     return !this.known && !this.upgrading;
   }
 
-  protected wants(packet: Packet): boolean {
-    return packet.name === undefined || this.interest.event(packet.ns, packet.name);
+  protected wants(ns: string, name: string): boolean {
+    return this.interest.event(ns, name);
   }
 
   protected show(packet: Packet): Verdict {
@@ -248,8 +248,8 @@ export class LegacySplice extends FrameWalk {
     return false;
   }
 
-  protected wants(packet: Packet): boolean {
-    return packet.name === undefined || this.interest.event(packet.ns, packet.name);
+  protected wants(ns: string, name: string): boolean {
+    return this.interest.event(ns, name);
   }
 
   protected show(packet: Packet): Verdict {
