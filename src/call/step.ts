@@ -4,7 +4,7 @@ import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import { audience, ended, own, refuse, tell } from './effects.js';
 import { buffer } from './ice.js';
 import { refusals } from './refusals.js';
-import type { CallEvent, Effect, Role, Session, Step } from './session.js';
+import type { CallEvent, Effect, Role, Session, State, Step } from './session.js';
 import {
   type Command,
   drops,
@@ -52,7 +52,8 @@ function command(session: Session | null, event: Commanded, now: number): Step {
   if (!session || cell.move === 'open') return open(event, now, cell.because);
   const { by } = event;
   const role: Role = session.users.offerer === by.user ? 'offerer' : 'answerer';
-  return moves[cell.move]({ session, event, socket: by.socket, role, now, because: cell.because });
+  const to = cell.to === null || cell.to === 'ENDED' ? session.state : cell.to;
+  return moves[cell.move]({ session, event, socket: by.socket, role, to, now, because: cell.because });
 }
 
 /** Where the sender stands: `Place`. Without a session a participant holds no seat yet. */
@@ -111,6 +112,8 @@ interface Play {
   readonly event: Commanded;
   readonly socket: SocketRef;
   readonly role: Role;
+  /** The state that follows, as the table has it. */
+  readonly to: State;
   readonly now: number;
   readonly because: string;
 }
@@ -127,8 +130,8 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
     return result(session, [tell(seat(session, opposite(role)), 'ice-candidate', body(event)), ok], because);
   },
 
-  answer({ session, event, socket, role, now, because }) {
-    const after = next(session, { ...connected, since: now, seats: { ...session.seats, answerer: socket } });
+  answer({ session, event, socket, role, to, now, because }) {
+    const after = next(session, { ...settled, state: to, since: now, seats: { ...session.seats, answerer: socket } });
     return result(
       after,
       [
@@ -140,23 +143,23 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
     );
   },
 
-  renegotiate({ session, event, role, now, because }) {
-    const after = next(session, { state: 'RENEGOTIATING', since: now, offeredBy: role });
+  renegotiate({ session, event, role, to, now, because }) {
+    const after = next(session, { state: to, since: now, offeredBy: role });
     const arg = described(session, 'offer', event, role);
     return result(after, [tell(seat(after, opposite(role)), 'call-renegotiate-offer', arg), ok], because);
   },
 
-  settle({ session, event, role, now, because }) {
-    const after = next(session, { ...connected, since: now });
+  settle({ session, event, role, to, now, because }) {
+    const after = next(session, { ...settled, state: to, since: now });
     const arg = described(session, 'answer', event, role);
     return result(after, [tell(seat(after, opposite(role)), 'call-renegotiate-answer', arg), ok], because);
   },
 
-  rejoin({ session, event, socket, role, now, because }) {
+  rejoin({ session, event, socket, role, to, now, because }) {
     const other = opposite(role);
     const offer = body(event);
     const after = next(session, {
-      state: 'OFFERING',
+      state: to,
       since: now,
       seats: seated(session, role, socket),
       lost: without(session.lost, role),
@@ -166,13 +169,14 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
       keptOffer: session.waitsForBoth ? offer : null,
     });
     // A user whose seat was lost is told on every socket that is back by now; `arrive` tells the later ones.
-    const to = session.waitsForBoth ? { user: session.users[other], except: [] } : seat(after, other);
-    return result(after, [tell(to, 'call-rejoin-offer', described(session, 'offer', event, role)), ok], because);
+    const target = session.waitsForBoth ? { user: session.users[other], except: [] } : seat(after, other);
+    return result(after, [tell(target, 'call-rejoin-offer', described(session, 'offer', event, role)), ok], because);
   },
 
-  'answer-rejoin'({ session, event, socket, role, now, because }) {
+  'answer-rejoin'({ session, event, socket, role, to, now, because }) {
     const { waitsForBoth: _, ...rest } = next(session, {
-      ...connected,
+      ...settled,
+      state: to,
       since: now,
       seats: seated(session, role, socket),
       lost: {},
@@ -209,7 +213,7 @@ function drop(session: Session, event: Extract<CallEvent, { type: 'drop' }>, now
   const lost = { ...session.lost, [role]: cause };
   const here = event.otherPresent && !session.lost[other];
   const stands: Other = here ? 'here' : cause === 'browser' || session.lost[other] === 'browser' ? 'left' : 'taken';
-  const waiting = { ...connected, state: 'AWAITING_REJOIN', since: now } as const;
+  const waiting = { ...settled, state: 'AWAITING_REJOIN', since: now } as const;
   const told = tell(seat(session, other), 'call-peer-disconnected', {
     conversationId: session.conversationId,
     userId: session.users[role],
@@ -308,8 +312,7 @@ const described = (session: Session, what: 'offer' | 'answer', event: Commanded,
 const ok: Effect = Object.freeze({ kind: 'ack', arg: Object.freeze({ ok: true }) });
 const none: readonly unknown[] = Object.freeze([]);
 /** Nothing is offered and nothing waits. */
-const connected = {
-  state: 'CONNECTED',
+const settled = {
   offeredBy: null,
   rejoining: false,
   candidates: none,

@@ -1,7 +1,7 @@
 // The transition table as data: what each event does in each situation, by who sent it. `step.ts` looks the cell up and does
 // what it names. Source: the table of docs/calls.md, read from top to bottom. Knows neither payloads nor effects.
 import { cannotRenegotiate, refusals } from './refusals.js';
-import type { CallEvent, Refusal, Role, Session } from './session.js';
+import type { CallEvent, Refusal, Role, Session, State } from './session.js';
 
 /**
  * A state, told apart where the contract tells it apart. FIRST_OFFER and REJOIN_OFFER are OFFERING. BOTH_LOST is AWAITING_REJOIN
@@ -39,12 +39,13 @@ export type Move =
   | 'end';
 
 export type Cell =
-  | { readonly move: Move; readonly because: string }
+  /** `to`: the state that follows; null where it stays. */
+  | { readonly move: Move; readonly to: State | 'ENDED' | null; readonly because: string }
   | { readonly refuse: Refusal; readonly because: string };
 export type Row = Readonly<Record<Place, Cell>>;
 export type Command = Extract<CallEvent, { by: unknown }>['type'] & Exclude<CallEvent['type'], 'arrived'>;
 
-const go = (move: Move, because: string): Cell => ({ move, because });
+const go = (move: Move, to: State | 'ENDED' | null, because: string): Cell => ({ move, to, because });
 const no = (refuse: Refusal): Cell => ({ refuse, because: refuse.code });
 
 const stranger = no(refusals.notParticipant);
@@ -66,17 +67,17 @@ const recovering = both(no(refusals.recovering));
 const noOffer = both(no(refusals.noOffer));
 const noRenegotiation = both(no(refusals.noRenegotiation));
 const noRejoin = both(no(refusals.noRejoin));
-const lostCandidates = both(go('drop-candidate', 'awaiting-rejoin'));
-const hangup = both(go('end', 'hangup'));
+const lostCandidates = both(go('drop-candidate', null, 'awaiting-rejoin'));
+const hangup = both(go('end', 'ENDED', 'hangup'));
 /** The old socket's death has not been noticed yet: a seat's user comes on another socket. */
-const moved = seats(no(refusals.nothingToRejoin), go('rejoin', 'seat-moved'));
+const moved = seats(no(refusals.nothingToRejoin), go('rejoin', 'OFFERING', 'seat-moved'));
 
 export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Row>>>> = {
   IDLE: {
     // Membership comes from the ticket, and no seat is taken: the sender is `ownOther` or an outsider.
-    'call-offer': both(go('open', 'offered')),
+    'call-offer': both(go('open', 'OFFERING', 'offered')),
     'call-answer': noCall,
-    'ice-candidate': anyone(go('drop-candidate', 'no-call')),
+    'ice-candidate': anyone(go('drop-candidate', null, 'no-call')),
     'call-renegotiate-offer': noCall,
     'call-renegotiate-answer': noCall,
     'call-rejoin-offer': noCall,
@@ -87,10 +88,10 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
     'call-offer': inProgress,
     'call-answer': sides(
       no(refusals.notAllowedToAnswer),
-      go('answer', 'answered'),
+      go('answer', 'CONNECTED', 'answered'),
       no(refusals.notAllowedToAnswer), // before `Not a participant`
     ),
-    'ice-candidate': sides(go('buffer', 'awaiting-answer'), go('relay', 'relayed')),
+    'ice-candidate': sides(go('buffer', null, 'awaiting-answer'), go('relay', null, 'relayed')),
     'call-renegotiate-offer': both(no(cannotRenegotiate('OFFERING'))),
     'call-renegotiate-answer': noRenegotiation,
     'call-rejoin-offer': both(no(refusals.nothingToRejoin)),
@@ -100,8 +101,8 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
   CONNECTED: {
     'call-offer': inProgress,
     'call-answer': noOffer,
-    'ice-candidate': seats(go('relay', 'relayed'), inactive),
-    'call-renegotiate-offer': seats(go('renegotiate', 'renegotiate'), inactive),
+    'ice-candidate': seats(go('relay', null, 'relayed'), inactive),
+    'call-renegotiate-offer': seats(go('renegotiate', 'RENEGOTIATING', 'renegotiate'), inactive),
     'call-renegotiate-answer': noRenegotiation,
     'call-rejoin-offer': moved,
     'call-rejoin-answer': noRejoin,
@@ -110,9 +111,14 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
   RENEGOTIATING: {
     'call-offer': inProgress,
     'call-answer': noOffer,
-    'ice-candidate': seats(go('relay', 'relayed'), inactive),
+    'ice-candidate': seats(go('relay', null, 'relayed'), inactive),
     'call-renegotiate-offer': each(no(cannotRenegotiate('RENEGOTIATING')), inactive, no(refusals.glare), inactive),
-    'call-renegotiate-answer': each(no(refusals.noRenegotiation), inactive, go('settle', 'renegotiated'), inactive),
+    'call-renegotiate-answer': each(
+      no(refusals.noRenegotiation),
+      inactive,
+      go('settle', 'CONNECTED', 'renegotiated'),
+      inactive,
+    ),
     'call-rejoin-offer': moved,
     'call-rejoin-answer': noRejoin,
     'call-end': hangup,
@@ -124,7 +130,7 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
     'call-renegotiate-offer': both(no(cannotRenegotiate('AWAITING_REJOIN'))),
     'call-renegotiate-answer': noRenegotiation,
     'call-rejoin-offer': sides(
-      go('rejoin', 'rejoin'),
+      go('rejoin', 'OFFERING', 'rejoin'),
       no(refusals.nothingToRejoin),
       no(refusals.nothingToRejoin), // before `Not a participant`
     ),
@@ -134,11 +140,16 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
   REJOIN_OFFER: {
     'call-offer': inProgress,
     'call-answer': noOffer,
-    'ice-candidate': each(go('buffer', 'awaiting-answer'), inactive, go('relay', 'relayed'), inactive),
+    'ice-candidate': each(go('buffer', null, 'awaiting-answer'), inactive, go('relay', null, 'relayed'), inactive),
     'call-renegotiate-offer': both(no(cannotRenegotiate('OFFERING'))),
     'call-renegotiate-answer': noRenegotiation,
-    'call-rejoin-offer': seats(no(refusals.nothingToRejoin), go('rejoin', 'rejoin-again')),
-    'call-rejoin-answer': each(no(refusals.noRejoin), no(refusals.noRejoin), go('answer-rejoin', 'rejoined'), inactive),
+    'call-rejoin-offer': seats(no(refusals.nothingToRejoin), go('rejoin', 'OFFERING', 'rejoin-again')),
+    'call-rejoin-answer': each(
+      no(refusals.noRejoin),
+      no(refusals.noRejoin),
+      go('answer-rejoin', 'CONNECTED', 'rejoined'),
+      inactive,
+    ),
     'call-end': hangup,
   },
   BOTH_LOST: {
@@ -147,7 +158,7 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
     'ice-candidate': lostCandidates,
     'call-renegotiate-offer': both(no(cannotRenegotiate('AWAITING_REJOIN'))),
     'call-renegotiate-answer': noRenegotiation,
-    'call-rejoin-offer': both(go('rejoin', 'rejoin-kept'), no(refusals.nothingToRejoin)),
+    'call-rejoin-offer': both(go('rejoin', 'OFFERING', 'rejoin-kept'), no(refusals.nothingToRejoin)),
     'call-rejoin-answer': noRejoin,
     'call-end': hangup,
   },
@@ -155,16 +166,21 @@ export const transitions: Readonly<Record<Situation, Readonly<Record<Command, Ro
     'call-offer': inProgress,
     'call-answer': noOffer,
     // The other user's seat is whichever socket answers: none of its sockets is refused as inactive.
-    'ice-candidate': each(go('buffer', 'awaiting-answer'), inactive, go('relay', 'relayed'), go('relay', 'relayed')),
+    'ice-candidate': each(
+      go('buffer', null, 'awaiting-answer'),
+      inactive,
+      go('relay', null, 'relayed'),
+      go('relay', null, 'relayed'),
+    ),
     'call-renegotiate-offer': both(no(cannotRenegotiate('OFFERING'))),
     'call-renegotiate-answer': noRenegotiation,
     'call-rejoin-offer': each(
       no(refusals.nothingToRejoin),
-      go('rejoin', 'rejoin-again'),
-      go('show-kept', refusals.answerTheRejoin.code),
-      go('show-kept', refusals.answerTheRejoin.code),
+      go('rejoin', 'OFFERING', 'rejoin-again'),
+      go('show-kept', null, refusals.answerTheRejoin.code),
+      go('show-kept', null, refusals.answerTheRejoin.code),
     ),
-    'call-rejoin-answer': sides(no(refusals.noRejoin), go('answer-rejoin', 'rejoined')),
+    'call-rejoin-answer': sides(no(refusals.noRejoin), go('answer-rejoin', 'CONNECTED', 'rejoined')),
     'call-end': hangup,
   },
 };
