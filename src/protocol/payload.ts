@@ -39,7 +39,7 @@ export const itemsOf = (packet: Outgoing): Buffer[] => [
 ];
 
 /** Several packets of ours as one payload. */
-export const encodeItems = (packets: readonly Outgoing[]): Buffer => joinPayload(packets.flatMap(itemsOf));
+export const encodePayload = (packets: readonly Outgoing[]): Buffer => joinPayload(packets.flatMap(itemsOf));
 
 /**
  * A polling answer of the legacy's as server frames, for a browser that has moved on to the WebSocket: `b…` as binary
