@@ -46,8 +46,11 @@ export async function run(config: Config, given: Partial<World> = {}): Promise<v
   const end = (code: number, { drained = false } = {}) => {
     if (ending) return;
     ending = true;
-    if (!drained) running?.kill();
-    world.exit(code);
+    try {
+      if (!drained) running?.kill();
+    } finally {
+      world.exit(code);
+    }
   };
   const broken = (origin: string) => (error: unknown) => {
     logger.fatal({ err: error, origin }, 'internal error, exiting');
