@@ -1,0 +1,261 @@
+// The POSTs of one polling session, on their way to the legacy one after another: gathered, served events taken out,
+// the rest sent on. Knows nothing of the session's GETs or WebSocket.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock, Timer } from '../base/clock.js';
+import type { Outgoing } from '../protocol/packet.js';
+import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
+import { answerHeaders } from './headers.js';
+import { refuseLike } from './polling-answer.js';
+import { repeated, withLength } from './polling-headers.js';
+import type { Upstream } from './upstreams.js';
+
+/** A slower body goes on as it comes: engine.io gives up on a body after 30 s; milliseconds. */
+const GATHER_TIME = 20_000;
+
+/** What the POSTs ask and tell their session. */
+export interface PostSession {
+  readonly upstream: Upstream;
+  readonly clock: Clock;
+  /** Bytes; from the handshake. */
+  readonly maxPayload: number;
+  /** The legacy has said goodbye, and the browser has not fetched that yet: the legacy would swallow a POST. */
+  readonly gone: boolean;
+  /** Headers for the legacy. */
+  headers(request: IncomingMessage): string[];
+  /** Passes a request on untouched. */
+  pass(request: IncomingMessage, response: ServerResponse): void;
+  filter(body: Buffer): Filtered;
+  /** The browser does what makes the legacy end the session. */
+  broken(): void;
+  /** The legacy answered a POST with this status; 0 where it did not answer. */
+  posted(status: number): void;
+  /** A fault of ours. */
+  fault(error: unknown): void;
+}
+
+interface Exchange {
+  answer(answer: IncomingMessage): void;
+  /** With the legacy's status, or 0 and what went wrong. */
+  over(status: number, error?: NodeJS.ErrnoException): void;
+}
+
+/** A browser's POST whose body is still coming. */
+interface Gathering {
+  /** Stops gathering and lets everything go on as it comes. */
+  giveUp(): void;
+}
+
+/** Where a POST went, as the sample for one of our own. */
+export interface Sample {
+  readonly path: string;
+  readonly headers: readonly string[];
+}
+
+export class PollingPosts {
+  readonly #session: PostSession;
+  #gathering: Gathering | null = null;
+  /** POSTs of one session go on one after another. */
+  #chain: Promise<void> = Promise.resolve();
+  #queued = 0;
+  #sample: Sample;
+  /** Headers of the legacy's last answer to a POST, for answers of our own. */
+  #answerHeaders: readonly string[];
+  #ended = false;
+
+  constructor(session: PostSession, sample: Sample, answer: readonly string[]) {
+    this.#session = session;
+    this.#sample = sample;
+    this.#answerHeaders = answer;
+  }
+
+  /** A POST of the browser's. */
+  take(request: IncomingMessage, response: ServerResponse): void {
+    const first = this.#gathering;
+    if (first) {
+      // Two bodies at once: the legacy has to see both, in this order.
+      this.#session.broken();
+      first.giveUp();
+      setImmediate(() => this.#session.pass(request, response));
+      return;
+    }
+    const type = request.headers['content-type'];
+    const length = request.headers['content-length'];
+    const tooLong = length !== undefined && Number(length) > this.#session.maxPayload;
+    if (tooLong || type === 'application/octet-stream' || request.headers['content-encoding'] !== undefined) {
+      if (request.headers['content-encoding'] === undefined) this.#session.broken();
+      this.#session.pass(request, response);
+      return;
+    }
+    this.#gather(request, response);
+  }
+
+  /** A packet that was taken goes to the legacy after all, in a POST of our own. */
+  forward(packet: Outgoing): void {
+    const body = joinPayload(itemsOf(packet));
+    this.#enqueue(() => this.#ownPost(body));
+  }
+
+  /** Resolves once every POST so far has been answered; undefined where none is under way. */
+  get idle(): Promise<void> | undefined {
+    return this.#queued > 0 ? this.#chain : undefined;
+  }
+
+  /** Tells the legacy that the browser closes. Not queued: whatever is under way ends with the session. */
+  close(): void {
+    const { path, headers } = this.#sample;
+    const up = this.#session.upstream.request({ method: 'POST', path, headers: withLength(headers, 1) });
+    // A legacy that is away, or forgot the session, has nothing left to end.
+    up.on('error', () => up.destroy());
+    up.on('response', (answer) => answer.resume());
+    up.setTimeout(GATHER_TIME, () => up.destroy());
+    up.end('1');
+  }
+
+  /** Answers a POST in the legacy's place. */
+  ok(response: ServerResponse): void {
+    response.writeHead(200, [...repeated(this.#answerHeaders), 'Content-Type', 'text/html', 'Content-Length', '2']);
+    response.end('ok');
+  }
+
+  /** The session is over: nothing more is sent. What the legacy has not answered yet gets its answer. */
+  end(): void {
+    this.#ended = true;
+    this.#gathering?.giveUp();
+  }
+
+  #gather(request: IncomingMessage, response: ServerResponse): void {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let timer: Timer | null = null;
+    const stop = (): void => {
+      timer?.cancel();
+      request.off('data', data).off('end', end).off('close', aborted);
+      this.#gathering = null;
+    };
+    const data = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size <= this.#session.maxPayload) return;
+      this.#session.broken();
+      giveUp();
+    };
+    const end = (): void => {
+      stop();
+      const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
+      this.#enqueue(() => this.#whole(request, response, body));
+    };
+    const aborted = (): void => {
+      stop();
+      this.#session.broken();
+      this.#enqueue(() => this.#cut(request, Buffer.concat(chunks, size)));
+    };
+    const giveUp = (): void => {
+      stop();
+      request.pause();
+      if (size > 0) request.unshift(Buffer.concat(chunks, size));
+      this.#enqueue(
+        () =>
+          new Promise((resolve) => {
+            response.on('close', resolve);
+            if (response.destroyed) return resolve();
+            this.#session.pass(request, response);
+          }),
+      );
+    };
+    timer = this.#session.clock.after(GATHER_TIME, giveUp);
+    this.#gathering = { giveUp };
+    request.on('data', data).on('end', end).on('close', aborted);
+  }
+
+  /** The whole body is there: filtered, sent on, answered, served, in this order. */
+  async #whole(request: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> {
+    const headers = this.#session.headers(request);
+    const path = request.url ?? '/';
+    this.#sample = { path, headers };
+    const { rest, serve } = this.#ended ? { rest: body, serve: [] } : this.#session.filter(body);
+    if (rest === null || this.#session.gone) this.ok(response);
+    else if (!(await this.#roundTrip(path, withLength(headers, rest.length), rest, response))) return;
+    for (const start of serve) start();
+  }
+
+  /** True where the legacy answered 200. */
+  #roundTrip(path: string, headers: readonly string[], body: Buffer, response: ServerResponse): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#send(path, headers, body, {
+        answer: (answer) => {
+          if (answer.statusCode === 200) this.#answerHeaders = answer.rawHeaders;
+          response.sendDate = false;
+          response.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer.rawHeaders));
+          answer.pipe(response);
+        },
+        over: (status, error) => {
+          if (error) refuseLike(response, error);
+          this.#session.posted(status);
+          resolve(status === 200);
+        },
+      });
+    });
+  }
+
+  #ownPost(body: Buffer): Promise<void> {
+    if (this.#ended) return Promise.resolve();
+    const { path, headers } = this.#sample;
+    return new Promise((resolve) => {
+      this.#send(path, withLength(headers, body.length), body, {
+        answer: (answer) => answer.resume(),
+        over: (status) => {
+          this.#session.posted(status);
+          resolve();
+        },
+      });
+    });
+  }
+
+  /** The browser gave up in mid-body: the legacy sees what there is, and then the same. */
+  #cut(request: IncomingMessage, begun: Buffer): Promise<void> {
+    return new Promise((resolve) => {
+      const up = this.#session.upstream.request({
+        method: 'POST',
+        path: request.url ?? '/',
+        headers: this.#session.headers(request),
+      });
+      const broken = (): void => void up.destroy();
+      up.on('error', broken);
+      up.on('close', resolve);
+      up.on('response', (answer) => answer.resume());
+      up.write(begun.length > 0 ? begun : '', broken);
+    });
+  }
+
+  #send(path: string, headers: readonly string[], body: Buffer, to: Exchange): void {
+    const up = this.#session.upstream.request({ method: 'POST', path, headers });
+    let status = 0;
+    let over = false;
+    const finish = (error?: NodeJS.ErrnoException): void => {
+      if (over) return;
+      over = true;
+      to.over(error ? 0 : status, error);
+    };
+    up.on('error', finish);
+    up.on('response', (answer) => {
+      answer.on('error', finish);
+      answer.on('end', () => {
+        status = answer.statusCode ?? 502;
+        finish(answer.complete ? undefined : Object.assign(new Error('broken off'), { code: 'ECONNRESET' }));
+      });
+      answer.on('close', () => finish(Object.assign(new Error('broken off'), { code: 'ECONNRESET' })));
+      to.answer(answer);
+    });
+    up.end(body);
+  }
+
+  #enqueue(run: () => Promise<void>): void {
+    this.#queued++;
+    this.#chain = this.#chain
+      .then(run)
+      .catch((error: unknown) => this.#session.fault(error))
+      .then(() => {
+        this.#queued--;
+      });
+  }
+}
