@@ -38,7 +38,12 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
     writeOut: (text: string) => world.out(text),
     writeErr: (text: string) => world.err(text),
     outputError: (text: string, write: (line: string) => void) =>
-      write(`sigfig: ${text.replace(/^error: /, '').trim()}; "sigfig start --help" lists the flags\n`),
+      write(
+        `sigfig: ${text
+          .replace(/^error: /, '')
+          .replace(/\s+/g, ' ')
+          .trim()}; "sigfig start --help" lists the flags\n`,
+      ),
   };
   const program = new Command('sigfig')
     .description('Stands in front of a Socket.IO backend and takes 1:1 calls over from it, event by event.')
