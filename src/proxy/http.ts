@@ -5,9 +5,6 @@ import { pairs, refuse, relayAnswer } from './answer.js';
 import { requestHeaders, type Trust } from './headers.js';
 import type { Upstream } from './upstreams.js';
 
-/** After an answer that came before the whole request, what is still sent is read for this long; milliseconds. */
-const LINGER = 2_000;
-
 export interface ForwardOptions {
   readonly trust: Trust;
   /** Until the legacy's answer begins, counted from the request's last byte; then 504. 0: as long as it takes. */
@@ -48,12 +45,13 @@ export function forward(
   });
   passing.on('response', (answer) => {
     answered();
-    if (!request.complete) endEarly(request, response, passing);
+    if (!request.complete) keepSending(passing, answer);
     relayAnswer(answer, response);
   });
   passing.on('error', () => {
     answered();
-    refuse(response, 502, 'legacy is not reachable', !request.complete);
+    refuse(response, 502, 'legacy is not reachable');
+    // What the browser still sends is read, or it would not get to see the answer.
     request.unpipe(passing);
     request.resume();
   });
@@ -78,18 +76,15 @@ export function forward(
   request.pipe(passing, { end: false });
 }
 
-/** The answer came before the request was whole (413, say): the rest is read for a moment, or its sender never sees it. */
-function endEarly(request: IncomingMessage, response: ServerResponse, passing: ClientRequest): void {
-  response.shouldKeepAlive = false;
-  response.on('finish', () => {
-    if (request.complete) return;
-    request.unpipe(passing);
-    request.resume();
-    passing.destroy();
-    const timer = setTimeout(() => request.destroy(), LINGER);
-    timer.unref();
-    request.on('close', () => clearTimeout(timer));
-  });
+/**
+ * An answer may come before the request is whole (413). Whether the rest is taken is the legacy's decision; but Node's
+ * client emits no `drain` after the answer's end.
+ */
+function keepSending(passing: ClientRequest, answer: IncomingMessage): void {
+  const { socket } = passing;
+  const onDrain = () => passing.emit('drain');
+  answer.on('end', () => socket?.on('drain', onDrain));
+  passing.on('close', () => socket?.removeListener('drain', onDrain));
 }
 
 function writeInformation(
