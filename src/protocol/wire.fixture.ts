@@ -73,10 +73,11 @@ export interface ReadFrame {
   readonly raw: Buffer;
 }
 
-/** Frames of a stream, read plainly; throws where it ends inside one. */
-export function readWire(b: Buffer): ReadFrame[] {
+/** Frames of a stream, read plainly; where it ends inside one: throws, or leaves that out if it may be `cut`. */
+export function readWire(b: Buffer, cut = false): ReadFrame[] {
   const frames: ReadFrame[] = [];
   for (let pos = 0; pos < b.length; ) {
+    if (cut && b.length - pos < 14) return frames;
     let n = b[pos + 1]! & 127;
     let at = pos + 2;
     if (n === 126) {
@@ -92,6 +93,7 @@ export function readWire(b: Buffer): ReadFrame[] {
       at += 4;
       payload = Buffer.from(b.subarray(at, at + n).map((byte, i) => byte ^ key[i & 3]!));
     } else payload = b.subarray(at, at + n);
+    if (at + n > b.length && cut) return frames;
     if (at + n > b.length) throw new Error('the stream ends inside a frame');
     frames.push({ opcode: b[pos]! & 15, fin: b[pos]! >= 128, payload, raw: b.subarray(pos, at + n) });
     pos = at + n;
@@ -151,14 +153,15 @@ function nameOf(json: string): string | undefined {
 export interface Expected {
   /** Indices of the messages that pass as data (neither cut out nor Engine.IO packets), in order. */
   readonly passed: readonly number[];
-  readonly shown: readonly Packet[];
+  /** `at`: the index of the header's message. */
+  readonly shown: readonly (Packet & { readonly at: number })[];
   readonly taken: readonly Packet[];
 }
 
 /** The model: message by message. `up`: from the browser, where taken packets are cut out. */
 export function expected(messages: readonly Message[], up: boolean, maxPayload: number): Expected {
   const passed: number[] = [];
-  const shown: Packet[] = [];
+  const shown: (Packet & { at: number })[] = [];
   const taken: Packet[] = [];
   let due = 0;
   let open: { text: string; name: string; count: number; size: number; at: number[]; attachments: Buffer[] } | null =
@@ -191,7 +194,7 @@ export function expected(messages: readonly Message[], up: boolean, maxPayload: 
       open.attachments.push(meaning === null ? payload : Buffer.from(payload.toString('latin1', 1), 'base64'));
       if (open.attachments.length < open.count) return;
       const { text, name, attachments, at } = open;
-      shown.push({ text, attachments });
+      shown.push({ text, attachments, at: at[0]! });
       if (up && takes(name)) taken.push({ text, attachments });
       else passed.push(...at);
       open = null;
@@ -205,7 +208,7 @@ export function expected(messages: readonly Message[], up: boolean, maxPayload: 
       open = { text, name: meaning.name, count: meaning.count, size: 0, at: [index], attachments: [] };
       return;
     }
-    if (look) shown.push({ text, attachments: [] });
+    if (look) shown.push({ text, attachments: [], at: index });
     if (look && up && takes(meaning.name)) taken.push({ text, attachments: [] });
     else {
       passed.push(index);
