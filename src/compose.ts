@@ -39,7 +39,12 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     });
     closing.push(() => metrics.close());
     const store = memorySessionStore();
-    const signals = createSignals({ logger, meter: metrics.meter, gauges: { callsByState: () => store.count() } });
+    const sizes: Record<string, () => number> = {};
+    const signals = createSignals({
+      logger,
+      meter: metrics.meter,
+      gauges: { callsByState: () => store.count(), sizes },
+    });
 
     let table: RouteTable = routeTable(new Map());
     if (config.routes !== undefined) {
@@ -78,6 +83,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       routes: () => table,
       newId: randomUUID,
     });
+    Object.assign(sizes, signaling.sizes, { connections: () => registry.size });
     const reaper = startReaper({
       signaling,
       store,

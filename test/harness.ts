@@ -72,13 +72,10 @@ export async function startProxy(
     running,
     log: () => lines,
     async setRoutes(yaml) {
-      const before = count(lines, '"routesLoaded"') + count(lines, 'routes-loaded');
+      const before = count(lines, 'routes in force');
       await writeFile(`${file}.next`, yaml);
       await rename(`${file}.next`, file);
-      await until(
-        () => count(lines, '"routesLoaded"') + count(lines, 'routes-loaded') > before,
-        'the routes are in force',
-      );
+      await until(() => count(lines, 'routes in force') > before, 'the routes are in force');
     },
     async metric(name, labels = {}) {
       const text = await (await fetch(running.metricsUrl)).text();

@@ -56,6 +56,12 @@ export class EarlyCandidates {
     else this.#byConnection.delete(ref.connection);
   }
 
+  get size(): number {
+    let held = 0;
+    for (const all of this.#byConnection.values()) held += all.length;
+    return held;
+  }
+
   /** Forgets what is too old; the reaper calls it. */
   sweep(): void {
     const now = this.#clock.now();

@@ -26,6 +26,10 @@ export class EndedCalls {
     return entry && this.#clock.now() - entry.at < rememberFor ? entry.callId : null;
   }
 
+  get size(): number {
+    return this.#ended.size;
+  }
+
   /** Entries are in the order of their ends, so only the expired ones (and `atLeast` of the oldest) are looked at. */
   sweep(atLeast = 0): void {
     const now = this.#clock.now();

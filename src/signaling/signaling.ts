@@ -127,6 +127,13 @@ export class Signaling implements Service {
     return Boolean(this.#deps.store.peek({ ns, conversationId }));
   }
 
+  /** How much is held of what is bounded, by name, for the metrics. */
+  readonly sizes: Readonly<Record<string, () => number>> = {
+    'legacy-claims': () => this.#claims.legacyCount,
+    'ended-calls': () => this.#ended.size,
+    'early-candidates': () => this.#early.size,
+  };
+
   /** Forgets what is too old to matter; the reaper calls it. */
   sweep(): void {
     this.#early.sweep();
@@ -325,11 +332,9 @@ export class Signaling implements Service {
     const tracked: Tracked = {
       first,
       answer: undefined,
-      event: Object.assign(Object.create(event) as InboundEvent, {
-        ack: (arg: unknown) => {
-          tracked.answer = arg;
-          event.ack(arg);
-        },
+      event: new AckedTo(event, (arg) => {
+        tracked.answer = arg;
+        event.ack(arg);
       }),
     };
     return tracked;
@@ -381,6 +386,39 @@ export class Signaling implements Service {
 
   #guard(what: string, work: Promise<void>): void {
     work.catch((error) => this.#deps.signals.internalError(what, error));
+  }
+}
+
+/** The same event, whose acknowledgement is told to somebody on its way. */
+class AckedTo implements InboundEvent {
+  readonly peer: Peer;
+  readonly name: string;
+  readonly ackRequested: boolean;
+  readonly #event: InboundEvent;
+  readonly ack: (arg: unknown) => void;
+
+  constructor(event: InboundEvent, ack: (arg: unknown) => void) {
+    this.#event = event;
+    this.peer = event.peer;
+    this.name = event.name;
+    this.ackRequested = event.ackRequested;
+    this.ack = ack;
+  }
+
+  get args(): readonly unknown[] {
+    return this.#event.args;
+  }
+
+  get size(): number {
+    return this.#event.size;
+  }
+
+  digest(): string {
+    return this.#event.digest();
+  }
+
+  forward(): void {
+    this.#event.forward();
   }
 }
 
