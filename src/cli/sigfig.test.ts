@@ -40,6 +40,11 @@ describe('sigfig start', () => {
     });
   });
 
+  test('of a flag given twice the last one wins', async () => {
+    const { configs } = await invoked('start', ...NEEDED, '--listen', '127.0.0.1:1', '--listen', '127.0.0.1:2');
+    expect(configs[0]?.listen.port).toBe(2);
+  });
+
   test('a flag with an optional value', async () => {
     expect((await invoked('start', ...NEEDED, '--trust-proxy')).configs[0]?.trustProxy).toBe(true);
     const ranges = await invoked('start', ...NEEDED, '--trust-proxy', '10.0.0.0/8', '--trust-proxy', '::1');

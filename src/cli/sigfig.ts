@@ -64,7 +64,10 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
     // The default is only shown: the value itself must stay missing, so that the environment and the file can set it.
     const shown = setting.default === undefined ? '' : ` (default: ${setting.default})`;
     const option = new Option(`--${name} ${setting.value}`, setting.help + shown);
-    option.argParser((value: string, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
+    // Of others the last one wins, so that a script can append to what another wrote.
+    if (setting.many) {
+      option.argParser((value: string, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
+    }
     start.addOption(option);
   }
   start.addHelpText('after', HELP);
