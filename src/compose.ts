@@ -1,7 +1,6 @@
 // The only place that chooses drivers and wires the parts: configuration in, a running proxy out. Nothing else may know
 // both a room and its neighbours' insides.
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { startAdmin } from './admin/http.js';
 import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
@@ -26,6 +25,7 @@ import { memorySessionStore } from './store/memory.js';
 import { createSignals } from './telemetry/create.js';
 import type { Logger } from './telemetry/log.js';
 import { startMetrics } from './telemetry/metrics.js';
+import { version } from './version.js';
 
 /** @throws CannotStart, or the system's error where an address can't be taken. Whatever had started is closed again. */
 export async function compose(config: Config, logger: Logger): Promise<Running> {
@@ -34,7 +34,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
   try {
     const metrics = await startMetrics({
       listen: config.metrics,
-      version: version(),
+      version,
       onError: (error) => logger.error({ err: error }, 'metrics listener'),
     });
     closing.push(() => metrics.close());
@@ -180,16 +180,3 @@ async function mend<T>(loading: Promise<T>): Promise<T> {
 }
 
 const shownHost = (address: string): string => (address.includes(':') ? `[${address}]` : address);
-
-/** The package's version; from `src/` in tests and from `dist/src/` otherwise. */
-function version(): string {
-  for (const up of ['../package.json', '../../package.json']) {
-    try {
-      const { version } = JSON.parse(readFileSync(new URL(up, import.meta.url), 'utf8')) as { version?: string };
-      if (version !== undefined) return version;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
-  }
-  return 'unknown';
-}
