@@ -198,7 +198,7 @@ describe('the end', () => {
     const { browser, legacy, owned } = await line();
     const before = tcp(browser).bytesRead;
     const closed = once(browser, 'close');
-    tcp(legacy).write(Buffer.concat([Buffer.from([0x81, 0x7e, 0x10, 0x00]), Buffer.alloc(2_000, '4')]));
+    tcp(legacy).write(Buffer.concat([Buffer.from([0x81, 0x7e, 0x10, 0x00]), Buffer.alloc(2_000, '42["big","xxx')]));
     await expect.poll(() => tcp(browser).bytesRead).toBe(before + 2_004);
     owned.transport!.end(1001, 'going away');
     expect((await closed)[0]).toBe(1006);
