@@ -95,6 +95,11 @@ export class PollingPosts {
     this.#enqueue(() => this.#ownPost(body));
   }
 
+  /** Whether a body is still coming. */
+  get gathering(): boolean {
+    return this.#gathering !== null;
+  }
+
   /** Resolves once every POST so far has been answered; undefined where none is under way. */
   get idle(): Promise<void> | undefined {
     return this.#queued > 0 ? this.#chain : undefined;

@@ -232,15 +232,18 @@ export const base = '/socket.io/?EIO=4&transport=polling';
 export class HandSession {
   readonly sid: string;
   readonly handshake: Record<string, unknown>;
-  readonly #port: number;
-  private constructor(port: number, handshake: Record<string, unknown>) {
-    this.#port = port;
+  readonly port: number;
+  readonly #headers: http.OutgoingHttpHeaders;
+  private constructor(port: number, handshake: Record<string, unknown>, headers: http.OutgoingHttpHeaders) {
+    this.port = port;
     this.handshake = handshake;
     this.sid = handshake.sid as string;
+    this.#headers = headers;
   }
-  static async open(port: number, connect = true): Promise<HandSession> {
-    const { body } = await raw(port, 'GET', base).answer;
-    const session = new HandSession(port, JSON.parse(body.slice(1)) as Record<string, unknown>);
+  /** `headers` go with every request. */
+  static async open(port: number, connect = true, headers: http.OutgoingHttpHeaders = {}): Promise<HandSession> {
+    const { body } = await raw(port, 'GET', base, undefined, headers).answer;
+    const session = new HandSession(port, JSON.parse(body.slice(1)) as Record<string, unknown>, headers);
     if (connect) {
       await session.post('40').answer;
       await session.get().answer;
@@ -251,10 +254,11 @@ export class HandSession {
     return `${base}&sid=${this.sid}`;
   }
   get(headers?: http.OutgoingHttpHeaders): RawRequest {
-    return raw(this.#port, 'GET', this.path, undefined, headers);
+    return raw(this.port, 'GET', this.path, undefined, { ...this.#headers, ...headers });
   }
   post(body: string | Buffer, headers: http.OutgoingHttpHeaders = {}): RawRequest {
-    return raw(this.#port, 'POST', this.path, body, { 'Content-Type': 'text/plain;charset=UTF-8', ...headers });
+    const type = { 'Content-Type': 'text/plain;charset=UTF-8' };
+    return raw(this.port, 'POST', this.path, body, { ...type, ...this.#headers, ...headers });
   }
 }
 
