@@ -473,6 +473,15 @@ describe('a rejoin', () => {
     expect(state()).toBe('CONNECTED');
   });
 
+  it('that starts again forgets the candidates of the one before', async () => {
+    await reach('REJOINING');
+    await b2.ask('ice-candidate', sending('stale'));
+    await b3.ask('call-rejoin-offer', offering('bob again'));
+    await b3.ask('ice-candidate', sending('new'));
+    expect(await a1.ask('call-rejoin-answer', answering('alice'))).toEqual([[candidate('new')]]);
+    await told();
+  });
+
   it.each(['rejoiner', 'survivor'])('is awaited again when the %s drops', async (who) => {
     const a0 = await clients.connect('alice');
     await a0.ask('call-offer', offering());

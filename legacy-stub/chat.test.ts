@@ -206,6 +206,23 @@ describe('the probes', () => {
   });
 });
 
+describe('a legacy that stops', () => {
+  it('does not wait for a browser that reads nothing', async () => {
+    const other = await startLegacy();
+    const token = other.tokens.issue({ id: 'deaf', name: 'deaf' });
+    const ws = new WebSocket(`${other.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
+    const frames: string[] = [];
+    ws.on('message', (data) => frames.push(data.toString()));
+    ws.on('open', () => ws.send(`40${JSON.stringify({ token })}`));
+    await expect.poll(() => frames.length).toBe(2);
+    ws.pause();
+    const started = performance.now();
+    await other.close();
+    expect(performance.now() - started).toBeLessThan(5_000);
+    ws.terminate();
+  });
+});
+
 describe('a client of Socket.IO 2', () => {
   it.each([true, false])('is let in only where it is allowed: %s', async (allowEio3) => {
     const other = await startLegacy({ allowEio3 });

@@ -1,7 +1,7 @@
 // Composes the legacy backend: REST, chat, group calls, presence and 1:1 calls on one HTTP server and one Socket.IO.
 // Shares no code with the proxy that replaces a part of it; several may run in one process.
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket as NetSocket } from 'node:net';
 import { type Namespace, Server, type Socket } from 'socket.io';
 import { createTokens, type Tokens, tokenCookie } from './auth.js';
 import { type Calls, createCalls } from './calls.js';
@@ -68,6 +68,8 @@ export interface Legacy {
   close(): Promise<void>;
 }
 
+const CLOSE_GRACE_MS = 500;
+
 /** Starts a legacy backend; rejects where the port or the database can't be had. */
 export async function startLegacy(options: LegacyOptions = {}): Promise<Legacy> {
   const host = options.host ?? '127.0.0.1';
@@ -76,6 +78,11 @@ export async function startLegacy(options: LegacyOptions = {}): Promise<Legacy> 
   const membership = await openMembership(options.membership ?? 'memory', options.membershipLatencyMs ?? 0);
 
   const server = createServer();
+  const connections = new Set<NetSocket>();
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
   const io = new Server(server, {
     ...(options.corsOrigin === undefined ? {} : { cors: { origin: options.corsOrigin, credentials: true } }),
     ...(options.pingIntervalMs === undefined ? {} : { pingInterval: options.pingIntervalMs }),
@@ -124,7 +131,12 @@ export async function startLegacy(options: LegacyOptions = {}): Promise<Legacy> 
     calls.stop();
     const closed = io.close();
     server.closeAllConnections();
+    // A browser that does not read never answers the close frame; ws alone would wait 30 s for it.
+    const grace = setTimeout(() => {
+      for (const socket of connections) socket.destroy();
+    }, CLOSE_GRACE_MS);
     await closed;
+    clearTimeout(grace);
     await files.close();
     await membership.close();
   };
