@@ -199,7 +199,7 @@ function fits(check: () => unknown, start = ''): void {
   try {
     check();
   } catch (error) {
-    throw new Unfit(`${start}${(error as Error).message}; name the file that holds the key`);
+    throw new Unfit(`${start}${(error as Error).message}; give a file with a key that fits`);
   }
 }
 
