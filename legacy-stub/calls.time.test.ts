@@ -38,25 +38,25 @@ describe('the reaper', () => {
   });
 
   it('counts from the last drop, and leaves a rejoin alone', async () => {
-    await start({ rejoinTimeoutMs: 100, reapIntervalMs: 10 });
+    await start({ rejoinTimeoutMs: 800, reapIntervalMs: 10 });
     const [alice, bob, again] = await Promise.all(['alice', 'bob', 'bob'].map((user) => clients.connect(user)));
     await alice!.ask('call-offer', offering);
     await bob!.ask('call-answer', answering);
     await bob!.drop(legacy);
     await again!.ask('call-rejoin-offer', offering);
     // Longer than the limit: only a call that waits for a rejoin is reaped.
-    const until = Date.now() + 200;
+    const until = Date.now() + 1_000;
     while (Date.now() < until) await alice!.settle();
     expect(legacy.calls.state('/', conversationId)).toBe('OFFERING');
     expect(await alice!.ask('call-rejoin-answer', answering)).toEqual([[]]);
   });
 
   it('drops a call that nothing changed for long, without a word', async () => {
-    await start({ callLimitMs: 60, reapIntervalMs: 10 });
+    await start({ callLimitMs: 800, reapIntervalMs: 10 });
     const [alice, bob] = [await clients.connect('alice'), await clients.connect('bob')];
     await alice.ask('call-offer', offering);
     await bob.ask('call-answer', answering);
-    await expect.poll(() => legacy.calls.size).toBe(0);
+    await expect.poll(() => legacy.calls.size, { timeout: 5_000 }).toBe(0);
     await Promise.all([alice.settle(), bob.settle()]);
     expect(alice.take().map(([event]) => event)).toEqual(['call-answer']);
     expect(bob.take().map(([event]) => event)).toEqual(['call-offer']);
@@ -99,7 +99,7 @@ describe('the membership of an offer', () => {
   });
 
   it('rings nobody for a socket that left meanwhile', async () => {
-    await start({ membershipLatencyMs: 300 });
+    await start({ membershipLatencyMs: 1_000 });
     const [alice, bob] = [await clients.connect('alice'), await clients.connect('bob')];
     alice.socket.emit('call-offer', offering);
     await expect.poll(() => legacy.membership.lookups, { interval: 5 }).toBe(1);
