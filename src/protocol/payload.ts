@@ -3,7 +3,7 @@
 // other's. Knows nothing of HTTP, sessions or sockets.
 import { type Open, readOpen } from './engineio.js';
 import { frame, Opcode } from './frame.js';
-import type { Incomplete } from './frames.js';
+import type { Incomplete } from './gather.js';
 import { type Interest, type Outgoing, type Packet, PacketType, type Verdict } from './packet.js';
 import { Look, MAX_ATTACHMENTS, PEEK, parsePacket, peek, peeked, readPacketHeader, textOf } from './socketio.js';
 

@@ -2,7 +2,8 @@
 // of what the browser sends, packets of ours are put in between whole packets. Knows no socket, no service, no call.
 import { type Open, readOpen } from './engineio.js';
 import type { Violation } from './frame.js';
-import { FrameWalk, type Incomplete, Plan } from './frames.js';
+import { FrameWalk, Plan } from './frames.js';
+import type { Incomplete } from './gather.js';
 import { type Interest, type Outgoing, type Packet, PacketType, type Verdict } from './packet.js';
 import { Look, MAX_ATTACHMENTS, peek, peeked } from './socketio.js';
 
@@ -43,7 +44,7 @@ export class BrowserSplice extends FrameWalk {
     private readonly interest: Interest,
     private readonly options: BrowserSpliceOptions,
   ) {
-    super(true);
+    super(true, true);
     this.maxPayload = options.maxPayload;
     this.upgrading = options.upgrading ?? false;
     this.known = options.known ?? false;
@@ -169,7 +170,7 @@ export class LegacySplice extends FrameWalk {
     private readonly interest: Interest,
     private readonly options: LegacySpliceOptions,
   ) {
-    super(false);
+    super(false, false);
     this.injecting = options.enabled ?? true;
   }
 
