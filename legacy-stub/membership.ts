@@ -91,7 +91,7 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS legacy_conversations (
 
 async function openPostgres(url: string, latencyMs: number): Promise<MembershipStore> {
   const { default: pg } = await import('pg'); // only here: a stub on memory runs without the driver
-  const pool = new pg.Pool({ connectionString: url, max: 10, connectionTimeoutMillis: 5_000 });
+  const pool = new pg.Pool({ connectionString: url, max: 10, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
   // An idle connection that the database closes; the query that needs one reports its own failure.
   pool.on('error', (error) => process.stderr.write(`membership: lost a database connection: ${error.message}\n`));
   try {
