@@ -29,7 +29,7 @@ export const refusals = Object.freeze({
 });
 
 const fromState = (state: State): Refusal =>
-  legacy('cannot-renegotiate', `Cannot renegotiate from state ${state}`, state !== 'RENEGOTIATING');
+  legacy('cannot-renegotiate', `Cannot renegotiate from state ${state}`, true);
 const cannot: Readonly<Record<State, Refusal>> = Object.freeze({
   OFFERING: fromState('OFFERING'),
   CONNECTED: fromState('CONNECTED'),

@@ -366,3 +366,30 @@ it('uses every meaning', () => {
   const used = new Set(Object.values(tables).flatMap((text) => table(text).map(({ cell }) => cell)));
   expect(Object.keys(meaning).filter((name) => !used.has(name))).toEqual([]);
 });
+
+// The one word that a log line and the dashboard show.
+it.each([
+  ['IDLE', 'call-offer', 'O1', 'offered'],
+  ['IDLE', 'ice-candidate', 'O1', 'no-call'],
+  ['IDLE', 'call-end', 'O1', 'no-such-call'],
+  ['FIRST', 'call-answer', 'A1', 'answered'],
+  ['FIRST', 'ice-candidate', 'O1', 'awaiting-answer'],
+  ['FIRST', 'ice-candidate', 'A1', 'relayed'],
+  ['CONNECTED', 'call-renegotiate-offer', 'O1', 'renegotiate'],
+  ['RENEG-O', 'call-renegotiate-answer', 'A1', 'renegotiated'],
+  ['RENEG-O', 'call-renegotiate-offer', 'A1', 'glare'],
+  ['CONNECTED', 'call-rejoin-offer', 'O2', 'seat-moved'],
+  ['AWAIT-O', 'call-rejoin-offer', 'O2', 'rejoin'],
+  ['AWAIT-O', 'ice-candidate', 'O2', 'awaiting-rejoin'],
+  ['REJOIN-O', 'call-rejoin-offer', 'A2', 'rejoin-again'],
+  ['REJOIN-O', 'call-rejoin-answer', 'A1', 'rejoined'],
+  ['BOTH', 'call-rejoin-offer', 'O2', 'rejoin-kept'],
+  ['KEPT-O', 'call-rejoin-offer', 'A2', 'answer-the-rejoin'],
+  ['BOTH', 'arrived', 'O2', 'back'],
+  ['BOTH+O', 'arrived', 'O2', 'not-awaited'],
+  ['KEPT-O', 'arrived', 'A2', 'kept-delivered'],
+  ['CONNECTED', 'arrived', 'A2', 'not-awaited'],
+  ['CONNECTED', 'call-end', 'A2', 'hangup'],
+] as const)('%s, %s by %s: because %s', (situation, type, sender, because) => {
+  expect(step(situations[situation] ?? null, eventOf(type, sender), NOW).because).toBe(because);
+});
