@@ -46,7 +46,7 @@ export async function proxyBed(legacyUrls: readonly string[], options: Partial<L
     },
   };
   const trust = () => true;
-  const polling = new PollingSessions({ upstreams, connections, trust, signals });
+  const polling = new PollingSessions({ upstreams, connections, trust, signals, slack: 100 });
   const listener = new Listener({
     host: '127.0.0.1',
     port: 0,
