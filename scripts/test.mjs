@@ -34,8 +34,11 @@ if (!testsOnly) {
   check('types and build', [join(root, 'scripts/build.mjs')]);
 }
 
-const { passed, failed } = runVitest();
-finish(passed, failed + failedChecks);
+// The browser comes after the others, because encoding video wants the machine for itself.
+const runs = [runVitest('unit-and-integration')];
+if (!withoutBrowser) runs.push(runVitest('browser', ownNetwork()));
+const sum = (key) => runs.reduce((total, run) => total + run[key], 0);
+finish(sum('passed'), sum('failed') + failedChecks);
 
 function check(what, args) {
   const started = Date.now();
@@ -45,22 +48,30 @@ function check(what, args) {
   console.log(`test: ${what} ${ok ? 'passed' : 'FAILED'} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
 }
 
-function runVitest() {
+/**
+ * Where Linux and root allow it, browser tests run in a network of their own that has nothing but 127.0.0.1: WebRTC would
+ * otherwise pair the machine's other addresses with it. Elsewhere they run as they are.
+ */
+function ownNetwork() {
+  const enter = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'];
+  const possible = process.platform === 'linux' && process.getuid?.() === 0;
+  return possible && spawnSync(enter[0], [...enter.slice(1), 'true']).status === 0 ? enter : [];
+}
+
+function runVitest(project, enter = []) {
   const folder = mkdtempSync(join(tmpdir(), 'sigfig-test-'));
   const report = join(folder, 'report.json');
-  const args = [
-    bin('vitest/vitest.mjs'),
-    'run',
-    '--reporter=default',
-    '--reporter=json',
-    `--outputFile.json=${report}`,
+  const [program, ...args] = [
+    ...enter,
+    ...[process.execPath, bin('vitest/vitest.mjs'), 'run', '--project', project],
+    ...['--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
+    ...(forVitest.length > 0 ? ['--passWithNoTests', ...forVitest] : []),
   ];
-  if (withoutBrowser) args.push('--project', 'unit-and-integration');
   try {
-    const done = spawnSync(process.execPath, [...args, ...forVitest], { cwd: root, stdio: 'inherit', env });
+    const done = spawnSync(program, args, { cwd: root, stdio: 'inherit', env });
     const counts = existsSync(report) ? count(JSON.parse(readFileSync(report, 'utf8'))) : { passed: 0, failed: 0 };
     // A crash, an unhandled error or a run without tests is a failure too.
-    const wrong = done.status !== 0 || counts.passed === 0;
+    const wrong = done.status !== 0 || (counts.passed === 0 && forVitest.length === 0);
     return wrong && counts.failed === 0 ? { ...counts, failed: 1 } : counts;
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -51,7 +51,7 @@ function enter() {
   const last = call.peer ?? read(`open:${me}`);
   if (last) openPerson(last);
   drawCall();
-  $('open-name').focus();
+  $(last ? 'text' : 'open-name').focus();
 }
 
 function listen() {
@@ -69,10 +69,11 @@ function listen() {
     const other = otherOf(message.conversationId);
     if (other) note(person(other), message);
   });
-  socket.on('typing', ({ userId }) => {
-    if (userId === session.me) return;
-    const someone = person(userId);
-    someone.typing = true;
+  socket.on('typing', ({ conversationId, from, typing }) => {
+    const other = otherOf(conversationId);
+    if (from !== other) return;
+    const someone = person(other);
+    someone.typing = typing !== false;
     clearTimeout(someone.timer);
     someone.timer = setTimeout(() => {
       someone.typing = false;
@@ -86,8 +87,8 @@ function leave(reason = '') {
   call?.end();
   socket?.disconnect();
   sessionStorage.removeItem('session');
+  if (reason) write('farewell', reason);
   location.reload();
-  if (reason) console.info(reason);
 }
 
 // Contacts and messages.
@@ -135,7 +136,7 @@ async function meet() {
 async function rest(path) {
   try {
     const answer = await fetch(path, { headers: { authorization: `Bearer ${session.token}` } });
-    if (answer.status === 401) leave();
+    if (answer.status === 401) leave('You were logged out');
     return answer.ok ? await answer.json() : null;
   } catch (error) {
     // The server is away; Socket.IO's reconnect brings us back here.
@@ -407,5 +408,7 @@ window.demo = {
 if (session) enter();
 else {
   show('login');
+  $('login-error').textContent = read('farewell') ?? '';
+  sessionStorage.removeItem('farewell');
   $('name').focus();
 }

@@ -1,0 +1,175 @@
+// The whole thing as two people see it: real browsers, real media, one unmodified page, and an operator who moves the
+// calls from the legacy to the new path and back while both windows stay open.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { Person } from './person.js';
+import { type Path, type Stage, startStage, until } from './stage.js';
+
+const ofACall = ['call-offer', 'call-answer', 'ice-candidate', 'call-renegotiate-offer', 'call-renegotiate-answer'];
+const other = (path: Path): Path => (path === 'legacy' ? 'new' : 'legacy');
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(async () => {
+  await stage?.close();
+});
+
+describe.each(['websocket', 'polling'])('on %s', (transport) => {
+  let alice: Person;
+  let bob: Person;
+  let messages = 0;
+
+  beforeAll(async () => {
+    await stage.moveCalls('legacy');
+    // The two transports have people of their own.
+    alice = await Person.arrive(stage.browser, stage.url, transport, `alice-${transport}`);
+    bob = await Person.arrive(stage.browser, stage.url, transport, `bob-${transport}`);
+    await alice.open(bob.name);
+    await bob.open(alice.name);
+  });
+  afterEach(async () => {
+    // A test that failed in a call doesn't take the next ones with it.
+    for (const person of [alice, bob]) await person.page.evaluate('demo.call.end()');
+    expect([...alice.complaints, ...bob.complaints]).toEqual([]);
+  });
+  afterAll(async () => {
+    await alice?.leave();
+    await bob?.leave();
+  });
+
+  async function chat(): Promise<void> {
+    messages += 1;
+    await alice.say(`question ${messages}`);
+    await bob.hears(`question ${messages}`);
+    await bob.say(`answer ${messages}`);
+    await alice.hears(`answer ${messages}`);
+  }
+
+  async function call(): Promise<void> {
+    await alice.click('Call');
+    await bob.click('Accept');
+    await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+  }
+
+  async function hangUp(): Promise<void> {
+    await alice.click('Hang up');
+    await bob.reaches('idle');
+    expect((await bob.shown()).note).toBe(`${alice.name} hung up`);
+  }
+
+  /** What was decided while `act` ran, by event and path. */
+  async function decidedDuring(act: () => Promise<void>): Promise<Map<string, number>> {
+    const before = await stage.decisions();
+    await act();
+    const grown = new Map<string, number>();
+    for (const [key, count] of await stage.decisions()) grown.set(key, count - (before.get(key) ?? 0));
+    return grown;
+  }
+
+  async function servedBy(path: Path, events: readonly string[], act: () => Promise<void>): Promise<void> {
+    const decided = await decidedDuring(act);
+    for (const event of events) {
+      expect(decided.get(`${event} ${path}`) ?? 0, `${event} on ${path}`).toBeGreaterThan(0);
+      expect(decided.get(`${event} ${other(path)}`) ?? 0, `${event} on ${other(path)}`).toBe(0);
+    }
+  }
+
+  test('they chat', async () => {
+    await chat();
+    expect((await alice.shown()).transport).toBe(transport);
+  });
+
+  test.each<Path>(['legacy', 'new'])(
+    'a call on the %s path: media flows, a screen is shared, chat goes on',
+    async (path) => {
+      await stage.moveCalls(path);
+      await servedBy(path, [...ofACall, 'call-end'], async () => {
+        await call();
+        await chat();
+        await alice.click('Share screen');
+        await bob.sees('screen');
+        await alice.click('Stop sharing');
+        await bob.page.waitForFunction('!demo.call.far.screen');
+        await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+        await hangUp();
+      });
+      expect(await alice.neverReloaded()).toBe(true);
+      expect(await bob.neverReloaded()).toBe(true);
+    },
+  );
+
+  test.each<Path>(['legacy', 'new'])(
+    'both renegotiate at once on the %s path: one is relayed, one refused and made again',
+    async (path) => {
+      await stage.moveCalls(path);
+      await servedBy(path, ofACall, async () => {
+        await call();
+        const [relayed, offered] = [
+          await bob.count('received', 'call-renegotiate-offer'),
+          await alice.count('received', 'call-renegotiate-offer'),
+        ];
+        const refusals = bob.page.getByText('Renegotiation in progress, retry later').and(bob.page.locator('.ack'));
+        const refused = await refusals.count();
+        const sendAlices = await alice.preparesToRenegotiate();
+        const sendBobs = await bob.preparesToRenegotiate();
+        await sendAlices();
+        await bob.awaits('received', 'call-renegotiate-offer', relayed + 1);
+        await sendBobs();
+        await until('the refusal', async () => (await refusals.count()) > refused);
+        // Bob answers hers, then offers again.
+        await alice.awaits('received', 'call-renegotiate-answer', 1);
+        await alice.awaits('received', 'call-renegotiate-offer', offered + 1);
+        expect(await refusals.count()).toBe(refused + 1);
+        await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+        await hangUp();
+      });
+    },
+  );
+
+  test('a call that is live when the routes change stays on its path to the end', async () => {
+    await stage.moveCalls('legacy');
+    await servedBy('legacy', [...ofACall, 'call-end'], async () => {
+      await call();
+      await stage.moveCalls('new');
+      await bob.click('Share screen');
+      await alice.sees('screen');
+      await hangUp();
+    });
+    await servedBy('new', ['call-offer', 'call-answer', 'call-end'], async () => {
+      await call();
+      await stage.moveCalls('legacy');
+      await hangUp();
+    });
+    expect(await alice.neverReloaded()).toBe(true);
+  });
+
+  test.each<Path>(['legacy', 'new'])('declining ends a call on the %s path before it began', async (path) => {
+    await stage.moveCalls(path);
+    await servedBy(path, ['call-offer', 'call-end'], async () => {
+      await alice.click('Call');
+      await bob.click('Decline');
+      await alice.reaches('idle');
+    });
+  });
+
+  // The last ones: they reload the pages.
+  test.each<Path>(['legacy', 'new'])(
+    'reloading in a call on the %s path: it comes back, with the roles kept',
+    async (path) => {
+      await stage.moveCalls(path);
+      await servedBy(path, ['call-rejoin-offer', 'call-rejoin-answer', 'call-end'], async () => {
+        await call();
+        for (const person of [bob, alice]) {
+          await person.page.reload();
+          await Promise.all([alice.reaches('connected'), bob.reaches('connected')]);
+          await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+          expect((await alice.shown()).role).toBe('offerer');
+          expect((await bob.shown()).role).toBe('answerer');
+        }
+        await chat();
+        await hangUp();
+      });
+    },
+  );
+});
