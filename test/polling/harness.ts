@@ -1,7 +1,8 @@
 // A real socket.io legacy, an HTTP server that lets polling sessions through, and an owner that takes some events and
 // injects packets. Everything on 127.0.0.1 and port 0.
 import http from 'node:http';
-import net, { type AddressInfo } from 'node:net';
+import type net from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { Server, type ServerOptions, type Socket as ServerSocket } from 'socket.io';
 import { type Socket as ClientSocket, io, type ManagerOptions, type SocketOptions } from 'socket.io-client';
 import type { Clock } from '../../src/base/clock.js';
@@ -13,7 +14,7 @@ import { engineRequest } from '../../src/proxy/listener.js';
 import { PollingSessions } from '../../src/proxy/polling.js';
 import type { PacketOwner, Transport } from '../../src/proxy/transport.js';
 import { passUpgrade, tunnel } from '../../src/proxy/tunnel.js';
-import { Upstreams } from '../../src/proxy/upstreams.js';
+import { type Upstream, Upstreams } from '../../src/proxy/upstreams.js';
 import { recordedSignals } from '../../src/telemetry/signals.js';
 
 /** Takes the events named `served…`, answers acknowledgements, and keeps what it saw. */
@@ -78,6 +79,7 @@ export interface Stage {
   readonly url: string;
   readonly port: number;
   readonly sessions: PollingSessions;
+  readonly upstream: Upstream;
   readonly owners: TestOwner[];
   readonly signals: ReturnType<typeof recordedSignals>;
   client(options?: Partial<ManagerOptions & SocketOptions>): ClientSocket;
@@ -141,6 +143,8 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
   });
   const port = await listen(server);
   const clients: ClientSocket[] = [];
+  const sockets = new Set<net.Socket>();
+  for (const one of [server, backend]) one.on('connection', (socket: net.Socket) => sockets.add(socket));
   const url = `http://127.0.0.1:${port}`;
   return {
     legacy,
@@ -149,6 +153,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     url,
     port,
     sessions,
+    upstream: upstreams.stick(),
     owners,
     signals,
     client(more = {}) {
@@ -159,9 +164,8 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     nextSocket: () => new Promise((resolve) => legacy.once('connection', resolve)),
     async close() {
       for (const client of clients) client.disconnect();
-      server.closeAllConnections();
-      backend.closeAllConnections();
       legacy.disconnectSockets(true);
+      for (const socket of sockets) socket.destroy();
       await Promise.all([new Promise((r) => server.close(r)), new Promise((r) => backend.close(r))]);
       upstreams.close();
     },
@@ -328,5 +332,3 @@ export class HandSocket {
     }
   }
 }
-
-export { net };
