@@ -59,6 +59,8 @@ async function run() {
     ...['--admin', `127.0.0.1:${adminAt}`],
     ...['--metrics', `127.0.0.1:${metricsAt}`],
     ...['--jwt-secret-file', secret],
+    // Nobody needs to be led elsewhere when a demo ends.
+    ...['--drain-delay', '0s', '--drain', '1s'],
   ]);
   const at = (name) => new RegExp(`${name}=(\\S+)`).exec(ready)?.[1] ?? '?';
   console.log(`

@@ -28,7 +28,10 @@ describe.each(['websocket', 'polling'])('on %s', (transport) => {
     await alice.open(bob.name);
     await bob.open(alice.name);
   });
-  afterEach(async () => {
+  afterEach(async ({ task }) => {
+    if (task.result?.state === 'fail') {
+      for (const person of [alice, bob]) console.log(`${person.name} saw:\n${await person.events()}`);
+    }
     // A test that failed in a call doesn't take the next ones with it.
     for (const person of [alice, bob]) await person.page.evaluate('demo.call.end()');
     expect([...alice.complaints, ...bob.complaints]).toEqual([]);

@@ -82,6 +82,12 @@ export class Person {
     return (await this.page.evaluate('globalThis.loaded')) === 'once';
   }
 
+  /** The page's own list of call events, for a failure's report. */
+  async events(): Promise<string> {
+    const lines = this.page.getByLabel('Call events that came and went').getByRole('listitem');
+    return (await lines.allInnerTexts()).map((line) => line.replaceAll('\n', ' ')).join('\n');
+  }
+
   /** How often an event came or went, as the page's own list shows it. */
   async count(direction: 'sent' | 'received', event: string): Promise<number> {
     const lines = this.page.getByLabel('Call events that came and went').getByRole('listitem');

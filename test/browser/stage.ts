@@ -43,7 +43,8 @@ export async function startStage(): Promise<Stage> {
     const legacyUrl = word(legacy, /ready (\S+)/);
     const anywhere = ['--listen', '--admin', '--metrics'].flatMap((flag) => [flag, '127.0.0.1:0']);
     const given = ['--legacy', legacyUrl, '--routes', routes, '--jwt-secret-file', secret];
-    const proxy = await start('src/cli/sigfig.js', ['start', ...anywhere, ...given], closing);
+    const atOnce = ['--drain-delay', '0s', '--drain', '0s'];
+    const proxy = await start('src/cli/sigfig.js', ['start', ...anywhere, ...given, ...atOnce], closing);
     const metricsUrl = word(proxy, /metrics=(\S+)/);
 
     const browser = await launch();
