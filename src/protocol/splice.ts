@@ -210,9 +210,9 @@ export class LegacySplice extends FrameWalk {
   release(): void {
     const { held } = this;
     if (held === null) return;
-    this.held = null;
     this.heldLength = 0;
-    for (const chunk of held) this.walk(chunk);
+    for (const chunk of held) this.walk(chunk); // ours come after all of it
+    this.held = null;
     this.drain();
   }
 
