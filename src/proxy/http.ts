@@ -1,5 +1,5 @@
-// Plain HTTP on its way to a legacy and back: streamed both ways, broken off on one side where the other breaks.
-// Nothing is repeated and nothing is looked into. Knows nothing of Socket.IO.
+// A request on its way to a legacy and its answer back: streamed both ways, broken off on one side where the other
+// breaks. Nothing is repeated and nothing is looked into. Knows nothing of Socket.IO.
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { pairs, refuse, relayAnswer } from './answer.js';
 import { requestHeaders, type Trust } from './headers.js';
@@ -33,23 +33,12 @@ export function forward(
     refuse(response, 400, error instanceof Error ? error.message : 'bad request', true);
     return;
   }
-  let timer: NodeJS.Timeout | undefined;
-  const answered = () => clearTimeout(timer);
-
-  passing.on('continue', () => {
-    if (!response.headersSent) response.writeContinue();
-  });
-  passing.on('information', (info) => {
-    if (info.statusCode !== 100 && !response.headersSent && request.httpVersion === '1.1')
-      writeInformation(response, info);
-  });
+  accompany(passing, request, response, options.timeout);
   passing.on('response', (answer) => {
-    answered();
     if (!request.complete) keepSending(passing, answer);
     relayAnswer(answer, response);
   });
   passing.on('error', () => {
-    answered();
     refuse(response, 502, 'legacy is not reachable');
     // What the browser still sends is read, or it would not get to see the answer.
     request.unpipe(passing);
@@ -57,23 +46,39 @@ export function forward(
   });
   response.on('error', () => passing.destroy());
   response.on('close', () => {
-    answered();
     if (!response.writableFinished) passing.destroy();
   });
-
   request.on('error', () => passing.destroy());
-  request.on('end', () => {
-    if (Object.keys(request.trailers).length > 0) passing.addTrailers(pairs(request.rawTrailers));
-    passing.end();
-    if (options.timeout > 0 && !response.headersSent) {
-      timer = setTimeout(() => {
-        refuse(response, 504, 'legacy did not answer in time');
-        passing.destroy();
-      }, options.timeout);
-      timer.unref();
-    }
-  });
+  request.on('end', () => passing.end());
   request.pipe(passing, { end: false });
+}
+
+/** What goes beside the body: interim answers, trailers of the request, and the time limit. Call it before piping. */
+export function accompany(
+  passing: ClientRequest,
+  request: IncomingMessage,
+  response: ServerResponse,
+  timeout: number,
+): void {
+  let timer: NodeJS.Timeout | undefined;
+  passing.on('continue', () => {
+    if (!response.headersSent) response.writeContinue();
+  });
+  passing.on('information', (info) => {
+    if (info.statusCode === 100 || response.headersSent || request.httpVersion !== '1.1') return;
+    writeInformation(response, info);
+  });
+  request.on('end', () => {
+    if (request.rawTrailers.length > 0) passing.addTrailers(pairs(request.rawTrailers));
+    if (timeout <= 0 || response.headersSent || passing.destroyed) return;
+    timer = setTimeout(() => {
+      refuse(response, 504, 'legacy did not answer in time');
+      passing.destroy();
+    }, timeout);
+    timer.unref();
+  });
+  passing.on('response', () => clearTimeout(timer));
+  passing.on('close', () => clearTimeout(timer));
 }
 
 /**

@@ -8,6 +8,7 @@ import type { Signals } from '../telemetry/signals.js';
 import { refuse } from './answer.js';
 import type { Trust } from './headers.js';
 import { forward } from './http.js';
+import { PlainHttp } from './plain.js';
 import type { Connections } from './transport.js';
 import { breakOff, endSoon, passUpgrade, refuseUpgrade, tunnel, type Upgraded } from './tunnel.js';
 import type { Upstream, Upstreams } from './upstreams.js';
@@ -60,6 +61,7 @@ export interface ListenerOptions {
 export class Listener {
   readonly #options: ListenerOptions;
   readonly #server: http.Server;
+  readonly #plain: PlainHttp;
   readonly #spliced = new Set<SplicedWebSocket>();
   readonly #tunnels = new Set<Upgraded>();
   readonly #underWay = new WeakMap<Socket, number>();
@@ -68,6 +70,7 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options;
+    this.#plain = new PlainHttp({ trust: options.trust, timeout: options.legacyTimeoutMs });
     const settings: http.ServerOptions = {
       noDelay: true,
       headersTimeout: HEAD_TIMEOUT,
@@ -160,10 +163,8 @@ export class Listener {
     }
     const upstream = this.#upstreamFor(engine);
     // A waiting poll is as late as the legacy's heartbeat lets it be.
-    forward(request, response, upstream, {
-      trust: this.#options.trust,
-      timeout: engine ? 0 : this.#options.legacyTimeoutMs,
-    });
+    if (engine) forward(request, response, upstream, { trust: this.#options.trust, timeout: 0 });
+    else this.#plain.forward(request, response, upstream);
   }
 
   #upgrade(request: IncomingMessage, browser: Socket, head: Buffer): void {

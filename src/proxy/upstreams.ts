@@ -82,6 +82,8 @@ export class Upstream {
   readonly host: string;
   readonly port: number;
   readonly secure: boolean;
+  /** `host:port`, as in a URL. */
+  readonly address: string;
   /** For requests that bring no Host themselves. */
   readonly hostHeader: string;
   /** Engine.IO sessions that live there; whoever opens one counts it up and down. */
@@ -93,7 +95,8 @@ export class Upstream {
   readonly #ca: string | Buffer | undefined;
   readonly #signals: Pick<Signals, 'legacyDown' | 'legacyUp'>;
   readonly #clock: Clock;
-  readonly #agent: http.Agent;
+  /** Keeps sockets to this legacy, TLS or not; for requests by `http.request`. */
+  readonly agent: http.Agent;
 
   constructor(url: string, options: Omit<UpstreamsOptions, 'urls'>) {
     const parsed = new URL(url);
@@ -104,10 +107,11 @@ export class Upstream {
     this.host = parsed.hostname.replace(/^\[|\]$/g, '');
     this.hostHeader = parsed.host;
     this.port = parsed.port ? Number(parsed.port) : this.secure ? 443 : 80;
+    this.address = `${parsed.hostname}:${this.port}`;
     this.#ca = options.ca;
     this.#signals = options.signals;
     this.#clock = options.clock ?? systemClock;
-    this.#agent = new KeptAgent(() => this.connect());
+    this.agent = new KeptAgent(() => this.connect());
   }
 
   /** False from a failed connect until a probe gets through. */
@@ -117,7 +121,7 @@ export class Upstream {
 
   /** A request on a kept socket. The caller writes the body, ends it, and listens for `error`. */
   request(options: UpstreamRequest): http.ClientRequest {
-    return this.#request(options, { agent: this.#agent });
+    return this.#request(options, { agent: this.agent });
   }
 
   /** A request on a socket of its own, for upgrades: see `upgrade` of `http.ClientRequest`. */
@@ -156,7 +160,7 @@ export class Upstream {
   close(): void {
     this.#closed = true;
     this.#probe?.cancel();
-    this.#agent.destroy();
+    this.agent.destroy();
   }
 
   #request(options: UpstreamRequest, over: http.RequestOptions): http.ClientRequest {
@@ -221,7 +225,13 @@ class KeptAgent extends http.Agent {
   }
 
   override createConnection(): net.Socket {
-    return this.#connect();
+    const socket: net.Socket & { _httpMessage?: http.ClientRequest | null } = this.#connect();
+    // A kept socket that the legacy has closed must not be used again: half-open, it would swallow the next request.
+    socket.once('end', () => {
+      if (socket._httpMessage) socket.end();
+      else socket.destroy();
+    });
+    return socket;
   }
 
   override keepSocketAlive(socket: Duplex): boolean {
