@@ -18,13 +18,15 @@ export interface PostSession {
   readonly clock: Clock;
   /** Bytes; from the handshake. */
   readonly maxPayload: number;
-  /** The legacy has said goodbye, and the browser has not fetched that yet: the legacy would swallow a POST. */
-  readonly gone: boolean;
+  /** The legacy has said goodbye and the browser has not fetched that yet: what it sends now is swallowed. */
+  readonly swallows: boolean;
   /** Headers for the legacy. */
   headers(request: IncomingMessage): string[];
   /** Passes a request on untouched. */
   pass(request: IncomingMessage, response: ServerResponse): void;
   filter(body: Buffer): Filtered;
+  /** A taken event that lacks attachments; it is no longer taken then. */
+  incomplete(): Outgoing | undefined;
   /** The browser does what makes the legacy end the session. */
   broken(): void;
   /** The legacy answered a POST with this status; 0 where it did not answer. */
@@ -158,12 +160,17 @@ export class PollingPosts {
       stop();
       request.pause();
       if (size > 0) request.unshift(Buffer.concat(chunks, size));
+      // The rest of a taken event may be in there.
+      this.#enqueue(() => {
+        const begun = this.#ended ? undefined : this.#session.incomplete();
+        return begun ? this.#ownPost(joinPayload(itemsOf(begun))) : Promise.resolve();
+      });
       this.#enqueue(
         () =>
           new Promise((resolve) => {
             response.on('close', resolve);
-            if (response.destroyed) return resolve();
-            this.#session.pass(request, response);
+            if (response.destroyed) resolve();
+            else this.#session.pass(request, response);
           }),
       );
     };
@@ -178,7 +185,7 @@ export class PollingPosts {
     const path = request.url ?? '/';
     this.#sample = { path, headers };
     const { rest, serve } = this.#ended ? { rest: body, serve: [] } : this.#session.filter(body);
-    if (rest === null || this.#session.gone) this.ok(response);
+    if (rest === null || this.#session.swallows) this.ok(response);
     else if (!(await this.#roundTrip(path, withLength(headers, rest.length), rest, response))) return;
     for (const start of serve) start();
   }

@@ -2,16 +2,19 @@
 // answers the browser's at once, the legacy's stays open and serves the browser's next one. Knows nothing of calls,
 // nor of the frames that follow an upgrade.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock, Timer } from '../base/clock.js';
+import type { Clock } from '../base/clock.js';
 import type { DropCause } from '../base/service.js';
-import { type Outgoing, type Packet, PacketType } from '../protocol/packet.js';
-import { AnswerScanner, type Filtered, itemsOf, joinPayload, PostFilter } from '../protocol/payload.js';
+import type { Incomplete } from '../protocol/frames.js';
+import type { Outgoing } from '../protocol/packet.js';
+import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
 import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
 import { repeated } from './polling-headers.js';
 import { PollingPosts, type PostSession } from './polling-post.js';
+import { Presence } from './polling-presence.js';
+import { SessionTraffic } from './polling-traffic.js';
 import type { Handshake, PacketOwner, Transport } from './transport.js';
 import type { Upstream } from './upstreams.js';
 
@@ -44,8 +47,8 @@ interface BrowserGet {
 /** The session's WebSocket once the browser's `5` has passed. */
 export interface Successor {
   readonly transport: Transport;
-  /** The legacy's GET has ended: what nobody fetched of it, and our own packets that nobody fetched. Called once. */
-  take(unfetched: LegacyAnswer | null, own: readonly Outgoing[]): void;
+  /** The legacy's GET has ended: what nobody fetched of it. `handOver` has to follow. Called once. */
+  take(unfetched: LegacyAnswer | null): void;
 }
 
 export class PollingSession implements Transport, PostSession {
@@ -70,16 +73,12 @@ export class PollingSession implements Transport, PostSession {
   /** Our own packets, waiting for a GET. */
   own: Outgoing[] = [];
   ownBytes = 0;
-  /** What passed from the legacy: attachments outstanding (`open`), packets to show. */
-  readonly scanner: AnswerScanner;
-  /** What passed from the browser: a taken header and the attachments that it lacks. */
-  readonly filterer: PostFilter;
+  /** What passed: attachments outstanding from the legacy (`open`), a taken header and the attachments that it lacks. */
+  readonly traffic: SessionTraffic;
   /** The legacy has said goodbye, or answered as to a stranger. */
   gone = false;
   /** A WebSocket got its 101 and may succeed to this session; changes nothing before the browser's `5`. */
   upgrading = false;
-  /** Socket.IO sockets that the legacy accepted on this session. */
-  sockets = 0;
 
   /** Why the session ends, where that is known ahead of its end. */
   #cause: DropCause | undefined;
@@ -90,15 +89,9 @@ export class PollingSession implements Transport, PostSession {
   #successor: Successor | null = null;
   /** The owner has its new transport. */
   #handedOver = false;
-  /** When the browser was last heard of, or got an answer. */
-  #seen: number;
-  /** The browser came back after a silence in which a heartbeat must have failed. */
-  #late = false;
-  #idle: Timer;
   /** Headers of the legacy's last answer to a GET, for answers of our own. */
   #answerHeaders: readonly string[];
-  readonly #life: number;
-  readonly #pingTimeout: number;
+  readonly #presence: Presence;
   readonly #parts: SessionParts;
 
   /** The handshake and its answer, which the session's own requests and answers follow until there are others. */
@@ -111,38 +104,12 @@ export class PollingSession implements Transport, PostSession {
     this.owner = parts.owner;
     this.clock = clock;
     this.maxPayload = handshake.maxPayload;
-    this.#pingTimeout = handshake.pingTimeout;
-    this.#life = handshake.pingInterval + handshake.pingTimeout + parts.slack;
     this.#answerHeaders = answer;
     const path = `${request.url ?? '/'}&sid=${encodeURIComponent(handshake.sid)}`;
     this.posts = new PollingPosts(this, { path, headers: this.headers(request) }, answer);
-    const { owner } = parts;
-    const { counters } = parts.signals;
-    this.scanner = new AnswerScanner(
-      {
-        packet: (packet) => {
-          this.#count(packet);
-          owner.fromLegacy(packet);
-        },
-      },
-      owner.legacyInterest,
-      () => owner.watching(),
-      counters,
-    );
-    this.filterer = new PostFilter(
-      {
-        packet: (packet) => {
-          if (packet.type === PacketType.DISCONNECT) this.sockets--;
-          return owner.fromBrowser(packet);
-        },
-        foreign: () => owner.foreign(),
-      },
-      owner.interest,
-      handshake.maxPayload,
-      counters,
-    );
-    this.#seen = clock.now();
-    this.#idle = clock.after(this.#life, () => this.#stillThere());
+    this.traffic = new SessionTraffic(parts.owner, handshake.maxPayload, parts.signals.counters);
+    const waits = (): boolean => this.pending !== null;
+    this.#presence = new Presence(clock, handshake, parts.slack, waits, () => this.#die('browser'));
     this.upstream.sessions++;
   }
 
@@ -153,7 +120,7 @@ export class PollingSession implements Transport, PostSession {
       this.#sayGoodbye(response);
       return;
     }
-    this.#touch();
+    this.#presence.asked();
     if (this.pending) {
       // Two at once: the legacy sees both, and ends the session.
       this.broken();
@@ -173,7 +140,7 @@ export class PollingSession implements Transport, PostSession {
       this.posts.ok(response);
       return;
     }
-    this.#touch();
+    this.#presence.asked();
     this.posts.take(request, response);
   }
 
@@ -214,11 +181,12 @@ export class PollingSession implements Transport, PostSession {
     if (!answer.rest) this.legacyGet = null;
     if (answer.status === 200) {
       this.#answerHeaders = answer.rawHeaders;
+      this.#presence.known();
       if (answer.text) this.scan(answer.text);
     } else if (this.state === 'polling') this.#goodbye(answer.status >= 500 ? 'legacy' : undefined);
     if (this.#left) this.gone = true;
     if (this.state === 'ws') {
-      this.#handOver(answer);
+      this.#legacyGetOver(answer);
       return;
     }
     this.held = answer;
@@ -230,19 +198,18 @@ export class PollingSession implements Transport, PostSession {
     const get = this.pending;
     this.pending = null;
     if (get) refuseLike(get.response, error);
-    if (this.state === 'ws') this.#handOver(null);
+    if (this.state === 'ws') this.#legacyGetOver(null);
     else this.#die('legacy');
   }
 
   /** What the legacy said, before it passes. */
   scan(text: Buffer): void {
-    const { gone } = this.scanner.scan(text);
-    if (gone && this.state === 'polling') this.#goodbye(undefined);
+    if (this.traffic.scan(text) && this.state === 'polling') this.#goodbye(undefined);
   }
 
   #goodbye(cause: DropCause | undefined): void {
     this.gone = true;
-    this.#cause ??= cause ?? (this.#late ? 'browser' : 'legacy');
+    this.#cause ??= cause ?? (this.#presence.late ? 'browser' : 'legacy');
   }
 
   // ---- answers to the browser's GET
@@ -258,14 +225,11 @@ export class PollingSession implements Transport, PostSession {
   #answer(get: BrowserGet, answer: LegacyAnswer): void {
     this.pending = null;
     this.held = null;
-    this.#seen = this.clock.now();
+    this.#presence.answered();
     const { response } = get;
     if (answer.rest) {
       this.streaming = true;
-      streamAnswer(answer, response, {
-        scan: (text) => this.scan(text),
-        over: (broken) => this.#streamed(broken),
-      });
+      this.#stream(answer, response, (broken) => this.#streamed(broken));
       return;
     }
     const merge = answer.status === 200 && !answer.encoded && this.#mayOwn();
@@ -273,11 +237,15 @@ export class PollingSession implements Transport, PostSession {
     if (this.gone) this.#die('legacy');
   }
 
+  #stream(answer: LegacyAnswer, response: ServerResponse, over: (broken: DropCause | undefined) => void): void {
+    streamAnswer(answer, response, { scan: (text) => this.scan(text), over });
+  }
+
   #streamed(broken: DropCause | undefined): void {
     this.streaming = false;
     this.legacyGet = null;
     if (this.state === 'ws') {
-      this.#handOver(null);
+      this.#legacyGetOver(null);
       return;
     }
     if (this.state === 'dead') return;
@@ -291,7 +259,7 @@ export class PollingSession implements Transport, PostSession {
   }
 
   #mayOwn(): boolean {
-    return this.own.length > 0 && this.scanner.attachmentsDue === 0 && !this.gone && !this.streaming;
+    return this.own.length > 0 && this.traffic.open === 0 && !this.gone && !this.streaming;
   }
 
   #takeOwn(): Buffer {
@@ -303,7 +271,7 @@ export class PollingSession implements Transport, PostSession {
 
   #answerOwn(get: Pick<BrowserGet, 'response'>, body: Buffer): void {
     this.pending = null;
-    this.#seen = this.clock.now();
+    this.#presence.answered();
     get.response.writeHead(200, [
       ...repeated(this.#answerHeaders),
       'Content-Type',
@@ -376,11 +344,6 @@ export class PollingSession implements Transport, PostSession {
     this.#parts.forget(this);
   }
 
-  #count(packet: Packet): void {
-    if (packet.type === PacketType.CONNECT) this.sockets++;
-    else if (packet.type === PacketType.DISCONNECT) this.sockets--;
-  }
-
   // ---- what POSTs tell
 
   filter(body: Buffer): Filtered {
@@ -388,7 +351,7 @@ export class PollingSession implements Transport, PostSession {
       this.#left = true;
       this.broken();
     }
-    return this.filterer.filter(body);
+    return this.traffic.filter(body);
   }
 
   broken(): void {
@@ -397,9 +360,22 @@ export class PollingSession implements Transport, PostSession {
 
   posted(status: number): void {
     if (this.state !== 'polling') return;
-    if (status !== 200) this.#goodbye(status === 0 || status >= 500 ? 'legacy' : undefined);
-    else if (!this.#left) return;
-    if (!this.pending && !(this.legacyGet && !this.#left) && !this.held) this.#die('legacy');
+    if (status === 200) {
+      this.#presence.known();
+      // It left, and waits for no answer any more.
+      if (this.#left && !this.pending) this.#die('browser');
+      return;
+    }
+    this.#goodbye(status === 0 || status >= 500 ? 'legacy' : undefined);
+    if (!this.pending && !this.legacyGet && !this.held) this.#die('legacy');
+  }
+
+  get swallows(): boolean {
+    return this.gone && this.held?.status === 200;
+  }
+
+  incomplete(): Incomplete | undefined {
+    return this.traffic.takeIncomplete();
   }
 
   fault(error: unknown): void {
@@ -412,11 +388,11 @@ export class PollingSession implements Transport, PostSession {
   succeed(successor: Successor): void {
     if (this.state !== 'polling') return;
     this.state = 'ws';
-    this.#idle.cancel();
+    this.#presence.stop();
     this.#successor = successor;
     const { held } = this;
     this.held = null;
-    if (held || !this.legacyGet) this.#handOver(held);
+    if (held || !this.legacyGet) this.#legacyGetOver(held);
   }
 
   /** Its WebSocket is gone. Before the browser's `5` the session goes on polling. */
@@ -432,39 +408,34 @@ export class PollingSession implements Transport, PostSession {
     if (!told) this.owner.closed(cause);
   }
 
-  #handOver(answer: LegacyAnswer | null): void {
-    this.legacyGet = null;
-    const get = this.pending;
-    this.pending = null;
-    let unfetched = answer;
-    if (get && answer) {
-      unfetched = null;
-      if (answer.rest) streamAnswer(answer, get.response, { scan: () => undefined, over: () => undefined });
-      else answerWhole(answer, get.response, answer.body);
-    }
-    // What is not a payload says nothing to a browser that has left polling.
+  /** Our own packets that nobody fetched; from here on they go to the WebSocket itself. */
+  handOver(): readonly Outgoing[] {
     const { own } = this;
     this.own = [];
     this.#handedOver = true;
-    this.#successor?.take(unfetched?.status === 200 ? unfetched : null, own);
+    return own;
+  }
+
+  #legacyGetOver(answer: LegacyAnswer | null): void {
+    // A large answer can still be aborted.
+    if (!answer?.rest) this.legacyGet = null;
+    const get = this.pending;
+    this.pending = null;
+    let unfetched = answer;
+    if (get) {
+      unfetched = null;
+      if (!answer) this.pass(get.request, get.response);
+      else if (answer.rest) this.#stream(answer, get.response, () => undefined);
+      else answerWhole(answer, get.response, answer.body);
+    } else if (answer && answer.status !== 200) {
+      // What is not a payload says nothing to a browser that has left polling.
+      unfetched = null;
+      answer.rest?.destroy();
+    }
+    this.#successor?.take(unfetched);
   }
 
   // ---- the end
-
-  #touch(): void {
-    const now = this.clock.now();
-    this.#late = !this.pending && now - this.#seen > this.#pingTimeout;
-    this.#seen = now;
-  }
-
-  #stillThere(): void {
-    const left = this.pending ? this.#life : this.#seen + this.#life - this.clock.now();
-    if (left <= 0) {
-      this.#die('browser');
-      return;
-    }
-    this.#idle = this.clock.after(left, () => this.#stillThere());
-  }
 
   /** The legacy ends its session at once: it sees its GET broken off, or the browser's goodbye. */
   #endAtLegacy(): void {
@@ -481,7 +452,7 @@ export class PollingSession implements Transport, PostSession {
   #over(): void {
     this.state = 'dead';
     this.upstream.sessions--;
-    this.#idle.cancel();
+    this.#presence.stop();
     this.#successor = null;
     this.posts.end();
     if (!this.streaming) this.legacyGet?.abort();
@@ -489,7 +460,7 @@ export class PollingSession implements Transport, PostSession {
     this.held = null;
     this.own = [];
     if (this.#farewell) {
-      this.#idle = this.clock.after(FAREWELL, () => {
+      this.clock.after(FAREWELL, () => {
         this.#farewell = false;
         this.#parts.forget(this);
       });

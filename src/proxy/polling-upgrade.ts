@@ -38,20 +38,25 @@ export async function upgradeSession(
         if (session.state !== 'polling') return {};
         socket.holdLegacy();
         return {
-          taken: session.filterer.takeIncomplete() ?? undefined,
+          taken: session.incomplete(),
           ready: session.posts.idle,
-          sockets: session.sockets,
+          sockets: session.traffic.sockets,
         };
       },
       upgraded() {
         session.succeed({
           transport: socket,
-          take: (unfetched, own) => {
+          take(unfetched) {
             unfetchedPackets(unfetched, session).then(
               (packets) => {
-                const due = session.scanner.attachmentsDue;
-                const shown = session.scanner.takeIncomplete() ?? undefined;
-                socket.release({ packets, due, shown, own });
+                if (session.state !== 'ws') return;
+                const { traffic } = session;
+                socket.release({
+                  packets,
+                  due: traffic.open,
+                  shown: traffic.shownIncomplete(),
+                  own: session.handOver(),
+                });
               },
               (error: Error) => {
                 signals.bound('unfetched-overflow', { why: error.message });

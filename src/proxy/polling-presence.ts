@@ -1,0 +1,57 @@
+// Whether a browser that polls is still there. Knows nothing of what it asks for.
+import type { Clock, Timer } from '../base/clock.js';
+import type { Handshake } from './transport.js';
+
+export class Presence {
+  /** The browser came back after a silence in which the legacy's heartbeat must have given it up. */
+  late = false;
+  readonly #clock: Clock;
+  readonly #life: number;
+  readonly #pingTimeout: number;
+  readonly #waits: () => boolean;
+  readonly #silent: () => void;
+  /** When the browser was last heard of, or got an answer. */
+  #seen: number;
+  #timer: Timer;
+
+  /**
+   * `silent` is called once the browser made no request for `pingInterval + pingTimeout + slack` milliseconds and none of
+   * its GETs `waits`: a legacy's ping timeout without a GET tells us nothing.
+   */
+  constructor(clock: Clock, handshake: Handshake, slack: number, waits: () => boolean, silent: () => void) {
+    this.#clock = clock;
+    this.#life = handshake.pingInterval + handshake.pingTimeout + slack;
+    this.#pingTimeout = handshake.pingTimeout;
+    this.#waits = waits;
+    this.#silent = silent;
+    this.#seen = clock.now();
+    this.#timer = clock.after(this.#life, () => this.#look());
+  }
+
+  /** A request came. */
+  asked(): void {
+    const now = this.#clock.now();
+    if (!this.#waits() && now - this.#seen > this.#pingTimeout) this.late = true;
+    this.#seen = now;
+  }
+
+  /** A GET was answered. */
+  answered(): void {
+    this.#seen = this.#clock.now();
+  }
+
+  /** The legacy still knows the session. */
+  known(): void {
+    this.late = false;
+  }
+
+  stop(): void {
+    this.#timer.cancel();
+  }
+
+  #look(): void {
+    const left = this.#waits() ? this.#life : this.#seen + this.#life - this.#clock.now();
+    if (left <= 0) this.#silent();
+    else this.#timer = this.#clock.after(left, () => this.#look());
+  }
+}
