@@ -4,6 +4,7 @@ import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { refuse, relayAnswer } from './answer.js';
 import { type Trust, upgradeHeaders } from './headers.js';
+import { Stall } from './stall.js';
 import type { Upstream } from './upstreams.js';
 
 /** Until the legacy has answered an upgrade; milliseconds. */
@@ -12,6 +13,8 @@ const HANDSHAKE_LIMIT = 30_000;
 const EARLY_LIMIT = 65_536;
 /** TCP keep-alive, so that a peer that vanished without a word is noticed on raw tunnels too; milliseconds. */
 const PROBE_AFTER = 60_000;
+/** A side of a raw tunnel that takes nothing for so long has left; milliseconds. */
+const STALLED = 120_000;
 /** After one side's FIN the other has this long to take what is still on its way; milliseconds. */
 export const LAST_BYTES = 5_000;
 
@@ -147,10 +150,20 @@ export function breakOff(socket: Socket): void {
 
 function carry(from: Socket, to: Socket, first: Buffer): void {
   if (first.length > 0) to.write(first);
-  from.on('data', (chunk: Buffer) => {
-    if (to.writable && !to.write(chunk)) from.pause();
+  const stall = new Stall(to, () => {
+    breakOff(to);
+    breakOff(from);
   });
-  to.on('drain', () => from.resume());
+  from.on('data', (chunk: Buffer) => {
+    if (!to.writable || to.write(chunk)) return;
+    from.pause();
+    stall.begin(STALLED);
+  });
+  to.on('drain', () => {
+    stall.end();
+    from.resume();
+  });
+  to.on('close', () => stall.end());
   from.on('end', () => {
     endSoon(to);
     endSoon(from);

@@ -227,6 +227,18 @@ describe('bounds', () => {
     await ended;
   });
 
+  test('a browser that takes nothing for a whole heartbeat is gone, though its legacy can not be heard', async () => {
+    const { browser, legacy, owned } = await line([
+      OPEN.replace('25000', '50').replace('20000', '50'),
+      '40{"sid":"a"}',
+    ]);
+    tcp(browser).pause();
+    const ended = once(legacy, 'close');
+    for (let i = 0; i < 64; i++) legacy.send(Buffer.alloc(1 << 20));
+    await ended;
+    expect(owned.causes).toEqual(['browser']);
+  });
+
   test('a legacy that does not read stops the browser', async () => {
     const { browser, legacy, up } = await line();
     tcp(legacy).pause();

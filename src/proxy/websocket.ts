@@ -8,6 +8,7 @@ import type { Incomplete } from '../protocol/frames.js';
 import { type Outgoing, PacketType } from '../protocol/packet.js';
 import { BrowserSplice, LegacySplice } from '../protocol/splice.js';
 import type { Signals } from '../telemetry/signals.js';
+import { Stall } from './stall.js';
 import type { Handshake, PacketOwner, Transport } from './transport.js';
 import { breakOff, endSoon, type Upgraded } from './tunnel.js';
 
@@ -15,6 +16,9 @@ import { breakOff, endSoon, type Upgraded } from './tunnel.js';
 const MAX_INJECTED = 1 << 20;
 /** Before the legacy's handshake has passed. Bytes; engine.io's default `maxHttpBufferSize`. */
 const MAX_PAYLOAD = 1_000_000;
+/** engine.io's own, until the legacy's handshake has passed; milliseconds. */
+const HEARTBEAT = { pingInterval: 25_000, pingTimeout: 20_000 };
+const STALL_SLACK = 1_000;
 /** For a whole-packet boundary to come when we end the connection; milliseconds. */
 const BOUNDARY_GRACE = 250;
 /** A ping open for this part of `pingTimeout` means that the legacy's heartbeat gave the browser up. */
@@ -81,6 +85,11 @@ export class SplicedWebSocket implements Transport {
   #ready: Promise<void> | undefined;
   #ending: { readonly code: number; readonly reason: string; readonly timer: NodeJS.Timeout } | undefined;
 
+  /** Longer than this the legacy's own heartbeat would not bear a side that takes nothing. */
+  #heartbeat: number;
+  readonly #browserStall: Stall;
+  readonly #legacyStall: Stall;
+
   /** What tells whose fault the end is. */
   #pingTimeout: number;
   #pingSince = 0;
@@ -96,7 +105,11 @@ export class SplicedWebSocket implements Transport {
     this.#owner = owner;
     this.#options = options;
     this.#phase = options.hooks ? 'polling' : 'open';
-    this.#pingTimeout = options.handshake?.pingTimeout ?? 20_000;
+    const { pingInterval, pingTimeout } = options.handshake ?? HEARTBEAT;
+    this.#pingTimeout = pingTimeout;
+    this.#heartbeat = pingInterval + pingTimeout + STALL_SLACK;
+    this.#browserStall = new Stall(this.#browser, () => this.#breakOff('browser'));
+    this.#legacyStall = new Stall(this.#legacy, () => this.#breakOff('legacy'));
     const { counters } = options.signals;
     const upgrading = options.hooks !== undefined;
     this.#up = new BrowserSplice(
@@ -123,6 +136,7 @@ export class SplicedWebSocket implements Transport {
         },
         open: (handshake) => {
           this.#pingTimeout = handshake.pingTimeout;
+          this.#heartbeat = handshake.pingInterval + handshake.pingTimeout + STALL_SLACK;
           this.#up.maxPayload = handshake.maxPayload;
         },
         engine: (type) => this.#engineDown(type),
@@ -151,10 +165,7 @@ export class SplicedWebSocket implements Transport {
     const waiting = this.#browser.writableLength + this.#down.queuedBytes;
     if (waiting > MAX_INJECTED) {
       this.#options.signals.bound('inject-overflow', { transport: this.kind, bytes: waiting });
-      this.#finish('browser');
-      this.#phase = 'gone';
-      breakOff(this.#browser);
-      endSoon(this.#legacy);
+      this.#breakOff('browser');
       return;
     }
     this.#down.inject(packets);
@@ -204,9 +215,11 @@ export class SplicedWebSocket implements Transport {
     browser.on('data', (chunk: Buffer) => this.#onBrowser(chunk));
     legacy.on('data', (chunk: Buffer) => this.#onLegacy(chunk));
     browser.on('drain', () => {
+      this.#browserStall.end();
       if (!this.#holdingLegacy) legacy.resume();
     });
     legacy.on('drain', () => {
+      this.#legacyStall.end();
       if (!this.#held) browser.resume();
     });
     browser.on('end', () => {
@@ -220,12 +233,14 @@ export class SplicedWebSocket implements Transport {
       this.#endBoth();
     });
     browser.on('close', (hadError: boolean) => {
+      this.#browserStall.end();
       this.#finish('browser');
       this.#phase = 'gone';
       if (hadError) breakOff(legacy);
       else endSoon(legacy);
     });
     legacy.on('close', (hadError: boolean) => {
+      this.#legacyStall.end();
       this.#finish(this.#blame());
       this.#phase = 'gone';
       if (hadError) breakOff(browser);
@@ -271,11 +286,16 @@ export class SplicedWebSocket implements Transport {
 
   #toLegacy(bytes: Buffer): void {
     if (this.#held) this.#held.push(bytes);
-    else if (this.#legacy.writable && !this.#legacy.write(bytes)) this.#browser.pause();
+    else if (this.#legacy.writable && !this.#legacy.write(bytes)) {
+      this.#browser.pause();
+      this.#legacyStall.begin(this.#heartbeat);
+    }
   }
 
   #toBrowser(bytes: Buffer): void {
-    if (this.#browser.writable && !this.#browser.write(bytes)) this.#legacy.pause();
+    if (!this.#browser.writable || this.#browser.write(bytes)) return;
+    this.#legacy.pause();
+    this.#browserStall.begin(this.#heartbeat);
   }
 
   #engineUp(type: string, text: string): void {
@@ -332,6 +352,14 @@ export class SplicedWebSocket implements Transport {
     if (this.#down.atBoundary && this.#browser.writable) this.#browser.write(closeFrame(code, reason));
     if (this.#up.atBoundary && this.#legacy.writable) this.#legacy.write(closeFrame(code, reason, true));
     this.#endBoth();
+  }
+
+  /** Where one side does not read there is nothing to wait for. */
+  #breakOff(cause: DropCause): void {
+    this.#finish(cause);
+    this.#phase = 'gone';
+    breakOff(this.#browser);
+    breakOff(this.#legacy);
   }
 
   #endBoth(): void {
