@@ -6,20 +6,19 @@ import type { Clock } from '../base/clock.js';
 import type { DropCause } from '../base/service.js';
 import type { Incomplete } from '../protocol/frames.js';
 import type { Outgoing } from '../protocol/packet.js';
-import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
+import type { Filtered } from '../protocol/payload.js';
 import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
 import { repeated } from './polling-headers.js';
+import { Outbox } from './polling-outbox.js';
 import { PollingPosts, type PostSession } from './polling-post.js';
 import { Presence } from './polling-presence.js';
 import { SessionTraffic } from './polling-traffic.js';
 import type { Handshake, PacketOwner, Transport } from './transport.js';
 import type { Upstream } from './upstreams.js';
 
-/** What we inject to a browser that doesn't fetch it: over this the session is ended, at the legacy too. Bytes. */
-export const MAX_OWN = 1024 * 1024;
 /** As long as engine.io waits for the GET that takes its goodbye; milliseconds. */
 const FAREWELL = 30_000;
 const SEPARATOR = Buffer.from('\x1e');
@@ -71,8 +70,7 @@ export class PollingSession implements Transport, PostSession {
   /** A large answer is on its way to the browser: nothing of ours may get in between. */
   streaming = false;
   /** Our own packets, waiting for a GET. */
-  own: Outgoing[] = [];
-  ownBytes = 0;
+  readonly own = new Outbox();
   /** What passed: attachments outstanding from the legacy (`open`), a taken header and the attachments that it lacks. */
   readonly traffic: SessionTraffic;
   /** The legacy has said goodbye, or answered as to a stranger. */
@@ -219,7 +217,7 @@ export class PollingSession implements Transport, PostSession {
     const get = this.pending;
     if (!get || this.state !== 'polling') return;
     if (this.held) this.#answer(get, this.held);
-    else if (this.#mayOwn()) this.#answerOwn(get, this.#takeOwn());
+    else if (this.#mayOwn()) this.#answerOwn(get, this.own.takePayload());
   }
 
   #answer(get: BrowserGet, answer: LegacyAnswer): void {
@@ -233,7 +231,11 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     const merge = answer.status === 200 && !answer.encoded && this.#mayOwn();
-    answerWhole(answer, response, merge ? Buffer.concat([answer.body, SEPARATOR, this.#takeOwn()]) : answer.body);
+    answerWhole(
+      answer,
+      response,
+      merge ? Buffer.concat([answer.body, SEPARATOR, this.own.takePayload()]) : answer.body,
+    );
     if (this.gone) this.#die('legacy');
   }
 
@@ -259,14 +261,7 @@ export class PollingSession implements Transport, PostSession {
   }
 
   #mayOwn(): boolean {
-    return this.own.length > 0 && this.traffic.open === 0 && !this.gone && !this.streaming;
-  }
-
-  #takeOwn(): Buffer {
-    const body = joinPayload(this.own.flatMap(itemsOf));
-    this.own = [];
-    this.ownBytes = 0;
-    return body;
+    return !this.own.empty && this.traffic.open === 0 && !this.gone && !this.streaming;
   }
 
   #answerOwn(get: Pick<BrowserGet, 'response'>, body: Buffer): void {
@@ -290,11 +285,7 @@ export class PollingSession implements Transport, PostSession {
       this.#successor?.transport.send(packets);
       return;
     }
-    for (const packet of packets) {
-      this.own.push(packet);
-      this.ownBytes += sizeOf(packet);
-    }
-    if (this.ownBytes > MAX_OWN) {
+    if (!this.own.add(packets)) {
       this.#overflow();
       return;
     }
@@ -308,7 +299,7 @@ export class PollingSession implements Transport, PostSession {
   }
 
   #overflow(): void {
-    this.#parts.signals.bound('inject-overflow', { transport: 'polling', bytes: this.ownBytes });
+    this.#parts.signals.bound('inject-overflow', { transport: 'polling', bytes: this.own.bytes });
     const get = this.pending;
     this.pending = null;
     get?.response.destroy();
@@ -332,7 +323,7 @@ export class PollingSession implements Transport, PostSession {
     this.#endAtLegacy();
     const get = this.pending;
     if (get) {
-      const last = this.#mayOwn() ? Buffer.concat([this.#takeOwn(), SEPARATOR, CLOSE]) : CLOSE;
+      const last = this.#mayOwn() ? Buffer.concat([this.own.takePayload(), SEPARATOR, CLOSE]) : CLOSE;
       this.#answerOwn(get, last);
     } else this.#farewell = true;
     this.#die('drain');
@@ -410,10 +401,8 @@ export class PollingSession implements Transport, PostSession {
 
   /** Our own packets that nobody fetched; from here on they go to the WebSocket itself. */
   handOver(): readonly Outgoing[] {
-    const { own } = this;
-    this.own = [];
     this.#handedOver = true;
-    return own;
+    return this.own.take();
   }
 
   #legacyGetOver(answer: LegacyAnswer | null): void {
@@ -458,7 +447,7 @@ export class PollingSession implements Transport, PostSession {
     if (!this.streaming) this.legacyGet?.abort();
     this.legacyGet = null;
     this.held = null;
-    this.own = [];
+    this.own.take();
     if (this.#farewell) {
       this.clock.after(FAREWELL, () => {
         this.#farewell = false;
@@ -467,10 +456,6 @@ export class PollingSession implements Transport, PostSession {
     } else this.#parts.forget(this);
   }
 }
-
-/** What a packet of ours weighs in a payload; bytes. */
-const sizeOf = (packet: Outgoing): number =>
-  packet.attachments.reduce((sum, bytes) => sum + bytes.length * 1.4, Buffer.byteLength(packet.text));
 
 /** Whether the browser says `1`: nothing comes after it. */
 const endsWithClose = (body: Buffer): boolean => body.at(-1) === 0x31 && (body.length === 1 || body.at(-2) === 0x1e);
