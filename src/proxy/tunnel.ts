@@ -97,7 +97,7 @@ export function passUpgrade(
       relayAnswer(answer, response);
     });
     passing.on('upgrade', (answer, legacy: Socket, legacyHead: Buffer) => {
-      legacy.on('error', () => legacy.destroy());
+      legacy.on('error', destroyIt);
       if (settled || browser.destroyed) {
         legacy.destroy();
         return settle(null);
@@ -124,7 +124,7 @@ export function tunnel({ browser, legacy, browserHead, legacyHead }: Upgraded): 
 
 /** Refuses an upgrade that is not passed on: `{"error":"…"}`, and the socket is closed. */
 export function refuseUpgrade(request: IncomingMessage, browser: Socket, status: number, error: string): void {
-  browser.on('error', () => browser.destroy());
+  browser.on('error', destroyIt);
   refuse(answerOn(request, browser), status, error, true);
 }
 
@@ -139,6 +139,11 @@ export function endSoon(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), LAST_BYTES);
   timer.unref();
   socket.once('close', () => clearTimeout(timer));
+}
+
+/** A listener that holds on to nothing: it stays on the socket for its whole life. */
+function destroyIt(this: Socket): void {
+  this.destroy();
 }
 
 /** What the other side of a reset connection sees: a reset, where TLS allows it. */
@@ -191,7 +196,7 @@ function listenEarly(browser: Socket, head: Buffer, gone: () => void): Early {
     size += chunk.length;
     if (size > EARLY_LIMIT) browser.pause();
   };
-  browser.on('error', () => browser.destroy());
+  browser.on('error', destroyIt);
   browser.on('data', onData);
   browser.once('end', gone);
   browser.once('close', gone);

@@ -11,7 +11,9 @@ import type { Signals } from '../telemetry/signals.js';
 import { Stall } from './stall.js';
 import type { Handshake, PacketOwner, Transport } from './transport.js';
 import { breakOff, endSoon, type Upgraded } from './tunnel.js';
+import type { Upstream } from './upstreams.js';
 
+const EMPTY = Buffer.alloc(0);
 /** What we put in for a browser that does not read; with more than this waiting, the next packet ends the connection. Bytes. */
 const MAX_INJECTED = 1 << 20;
 /** Before the legacy's handshake has passed. Bytes; engine.io's default `maxHttpBufferSize`. */
@@ -70,7 +72,8 @@ export class SplicedWebSocket implements Transport {
   readonly kind = 'websocket';
   readonly #browser: Socket;
   readonly #legacy: Socket;
-  readonly #upgraded: Upgraded;
+  readonly #upstream: Upstream;
+  #heads: readonly [legacy: Buffer, browser: Buffer] | undefined;
   readonly #owner: PacketOwner;
   readonly #options: SplicedOptions;
   readonly #up: BrowserSplice;
@@ -99,7 +102,8 @@ export class SplicedWebSocket implements Transport {
 
   /** Call `start()` in the same turn in which `passUpgrade` resolved. */
   constructor(upgraded: Upgraded, owner: PacketOwner, options: SplicedOptions) {
-    this.#upgraded = upgraded;
+    this.#upstream = upgraded.upstream;
+    this.#heads = [upgraded.legacyHead, upgraded.browserHead];
     this.#browser = upgraded.browser;
     this.#legacy = upgraded.legacy;
     this.#owner = owner;
@@ -148,9 +152,10 @@ export class SplicedWebSocket implements Transport {
   }
 
   start(): void {
-    const { browserHead, legacyHead } = this.#upgraded;
+    const [legacyHead, browserHead] = this.#heads ?? [EMPTY, EMPTY];
+    this.#heads = undefined;
     if (!this.#options.hooks) {
-      this.#upgraded.upstream.sessions++;
+      this.#upstream.sessions++;
       this.#owner.attach(this);
     }
     this.#listen();
@@ -339,7 +344,7 @@ export class SplicedWebSocket implements Transport {
     if (this.#told) return;
     this.#told = true;
     const attached = !this.#options.hooks || this.#phase === 'open';
-    if (!this.#options.hooks) this.#upgraded.upstream.sessions--;
+    if (!this.#options.hooks) this.#upstream.sessions--;
     if (attached) this.#owner.closed(this.#ending ? 'drain' : cause);
     this.#options.gone?.(this.#ending ? 'drain' : cause);
   }
