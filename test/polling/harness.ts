@@ -85,6 +85,8 @@ export interface Stage {
   client(options?: Partial<ManagerOptions & SocketOptions>): ClientSocket;
   /** The legacy's side of the next socket. */
   nextSocket(): Promise<ServerSocket>;
+  /** From here on nothing listens there. */
+  stopLegacy(): void;
   close(): Promise<void>;
 }
 
@@ -162,6 +164,10 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
       return client;
     },
     nextSocket: () => new Promise((resolve) => legacy.once('connection', resolve)),
+    stopLegacy() {
+      backend.close();
+      backend.closeAllConnections();
+    },
     async close() {
       for (const client of clients) client.disconnect();
       legacy.disconnectSockets(true);
