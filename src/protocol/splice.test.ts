@@ -345,6 +345,36 @@ describe('from the browser', () => {
       expect(Buffer.concat(out).equals(Buffer.concat([up(chat), oursUp, up('43[]')]))).toBe(true);
     });
 
+    test('a served event’s function runs once all before it has passed, and nothing of what is behind it', () => {
+      for (const parts of [[up(offer)], [up(offer.slice(0, 20), false), up(offer.slice(20), true, 0)]]) {
+        const out: Buffer[] = [];
+        let before = -1;
+        const it = new BrowserSplice(
+          {
+            pass: (b) => out.push(Buffer.from(b)),
+            packet: () => () => {
+              before = Buffer.concat(out).length;
+            },
+            foreign: () => expect.unreachable(),
+          },
+          interest,
+          { maxPayload: 1000, counters: { forwardedUp: 0 }, known: true },
+        );
+        it.write(Buffer.concat([up(chat), ...parts, up(chat)]));
+        expect(before).toBe(up(chat).length);
+      }
+    });
+
+    test('while a fragmented event is gathered, of which nothing has passed', () => {
+      const { it, served, passed } = browser();
+      it.write(up(offer.slice(0, 20), false));
+      expect(it.atBoundary).toBe(true);
+      it.inject(ours);
+      expect(passed().equals(oursUp)).toBe(true);
+      it.write(up(offer.slice(20), true, 0));
+      expect(served.length).toBe(1);
+    });
+
     test('not after the browser’s close frame', () => {
       const { it, log, passed } = browser();
       const close = closeFrame(1001, 'bye', true, 0x01020304);
