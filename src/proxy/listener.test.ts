@@ -132,6 +132,41 @@ test('TLS: browsers reach it over https and wss, and the legacy is told so', asy
   expect(body).toBe('https');
 });
 
+test('wss to a legacy with TLS: frames, codes and resets pass', async () => {
+  const server = https.createServer({ key, cert });
+  const sockets = new WebSocketServer({ server });
+  sockets.on('connection', (socket) => {
+    socket.on('error', () => socket.terminate());
+    socket.on('message', (data) => socket.send(data.toString()));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const legacyUrl = `https://localhost:${(server.address() as AddressInfo).port}`;
+  const bed = await proxyBed([legacyUrl], { tls: { key, cert } }, cert);
+  cleanups.push(
+    () => server.close(),
+    () => bed.close(),
+  );
+  for (const path of ['/socket.io/?EIO=4&transport=websocket', '/else']) {
+    const open = async () => {
+      const browser = new WebSocket(`wss://localhost:${bed.port}${path}`, { ca: cert });
+      await once(browser, 'open');
+      return browser;
+    };
+    const browser = await open();
+    browser.send('hello');
+    expect(String((await once(browser, 'message'))[0])).toBe('hello');
+    const closed = once(browser, 'close');
+    for (const client of sockets.clients) client.close(4001, 'why');
+    expect((await closed)[0]).toBe(4001);
+    const second = await open();
+    const broken = once(second, 'close');
+    for (const client of sockets.clients) client.terminate();
+    expect((await broken)[0]).toBe(1006);
+  }
+  expect(bed.owned.map(({ causes }) => causes)).toEqual([['legacy'], ['legacy']]);
+});
+
 test('a port that is taken is an error with its reason', async () => {
   const at = await onStage();
   const taken = proxyBed([at.bed.url], { port: at.bed.port });

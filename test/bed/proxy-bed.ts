@@ -34,9 +34,13 @@ export interface Bed {
   close(): Promise<void>;
 }
 
-export async function proxyBed(legacyUrls: readonly string[], options: Partial<ListenerOptions> = {}): Promise<Bed> {
+export async function proxyBed(
+  legacyUrls: readonly string[],
+  options: Partial<ListenerOptions> = {},
+  ca?: string,
+): Promise<Bed> {
   const signals = recordedSignals();
-  const upstreams = new Upstreams({ urls: legacyUrls, signals });
+  const upstreams = new Upstreams({ urls: legacyUrls, ca, signals });
   const owned: Owned[] = [];
   const connections: Connections = {
     open() {
