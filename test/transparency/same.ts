@@ -98,11 +98,15 @@ function compared(title: string, least: number, play: (routes: string | undefine
 
 /** Takes out what differs from one run to the next: ids, times, tokens, ports. */
 function plain(text: string): string {
-  return text
-    .replace(/\b(sid|pid|socketId|id)(\\*":\\*")[^"\\]+/g, '$1$2…')
-    .replace(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<token>')
-    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
-    .replace(/\b1[6-9]\d{11}\b/g, '<time>')
-    .replace(/\bio=[\w-]{20}/g, 'io=<sid>')
-    .replace(/127\.0\.0\.1:\d+/g, '127.0.0.1:<port>');
+  return (
+    text
+      .replace(/\b(sid|pid|socketId|id)(\\*":\\*")[^"\\]+/g, '$1$2…')
+      .replace(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<token>')
+      .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
+      .replace(/\b1[6-9]\d{11}\b/g, '<time>')
+      .replace(/\bio=[\w-]{20}/g, 'io=<sid>')
+      // The offset of connection state recovery, at the end of an event.
+      .replace(/,(\\*")[\w-]{7}\1\]/g, ',<offset>]')
+      .replace(/127\.0\.0\.1:\d+/g, '127.0.0.1:<port>')
+  );
 }
