@@ -77,16 +77,7 @@ export async function startProxy(
       await rename(`${file}.next`, file);
       await until(() => count(lines, 'routes in force') > before, 'the routes are in force');
     },
-    async metric(name, labels = {}) {
-      const text = await (await fetch(running.metricsUrl)).text();
-      let sum = 0;
-      for (const line of text.split('\n')) {
-        if (!line.startsWith(`${name}{`) && !line.startsWith(`${name} `)) continue;
-        if (Object.entries(labels).every(([k, v]) => line.includes(`${k}="${v}"`)))
-          sum += Number(line.split(' ').at(-1));
-      }
-      return sum;
-    },
+    metric: (name, labels) => metric(running.metricsUrl, name, labels),
     async close() {
       await running.drain();
       await rm(folder, { recursive: true, force: true });
@@ -205,6 +196,20 @@ export function within<T>(ms: number, what: string, promise: Promise<T>): Promis
     timer = setTimeout(() => reject(new Error(`timed out waiting until ${what}`)), ms);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** A metric's value from a Prometheus page, summed over the series whose labels hold all of `labels`; 0 where there is none. */
+export async function metric(
+  url: string,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  let sum = 0;
+  for (const line of (await (await fetch(url)).text()).split('\n')) {
+    if (!line.startsWith(`${name}{`) && !line.startsWith(`${name} `)) continue;
+    if (Object.entries(labels).every(([k, v]) => line.includes(`${k}="${v}"`))) sum += Number(line.split(' ').at(-1));
+  }
+  return sum;
 }
 
 const count = (text: string, part: string): number => text.split(part).length - 1;
