@@ -103,6 +103,21 @@ test('upgrades on other paths are tunnelled untouched, extensions included', asy
   await closed;
 });
 
+test('the port closes in time though a legacy never answers an upgrade', async () => {
+  const server = http.createServer();
+  server.on('upgrade', (_request, socket) => socket.on('error', () => socket.destroy()));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const bed = await proxyBed([`http://127.0.0.1:${(server.address() as AddressInfo).port}`]);
+  cleanups.push(() => server.close());
+  const browser = await dial(bed.port);
+  const asked = once(server, 'upgrade');
+  browser.write(upgradeRequest('/socket.io/?EIO=4&transport=websocket'));
+  await asked;
+  await bed.close();
+  await untilEnd(browser);
+});
+
 test('an upgrade sent ahead of an answer can not put its bytes into that answer', async () => {
   const legacy = await httpLegacy((_request, response) => response.write('slow'));
   const bed = await proxyBed([legacy.url]);

@@ -10,7 +10,7 @@ import type { Trust } from './headers.js';
 import { forward } from './http.js';
 import { PlainHttp } from './plain.js';
 import type { Connections } from './transport.js';
-import { breakOff, endSoon, passUpgrade, refuseUpgrade, tunnel, type Upgraded } from './tunnel.js';
+import { endSoon, passUpgrade, refuseUpgrade, tunnel, type Upgraded } from './tunnel.js';
 import type { Upstream, Upstreams } from './upstreams.js';
 import { SplicedWebSocket } from './websocket.js';
 
@@ -64,6 +64,8 @@ export class Listener {
   readonly #plain: PlainHttp;
   readonly #spliced = new Set<SplicedWebSocket>();
   readonly #tunnels = new Set<Upgraded>();
+  /** Node's server forgets a socket once it is upgraded. */
+  readonly #upgrades = new Set<Socket>();
   readonly #underWay = new WeakMap<Socket, number>();
   #draining = false;
   #closing = false;
@@ -83,11 +85,28 @@ export class Listener {
       : http.createServer(settings);
     // Node drops headers over 2,000 without a word.
     this.#server.maxHeadersCount = 0;
-    const onRequest = (request: IncomingMessage, response: ServerResponse) => this.#request(request, response);
+    const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+      try {
+        this.#request(request, response);
+      } catch (error) {
+        options.signals.internalError('request', error);
+        refuse(response, 500, 'internal error', true);
+      }
+    };
     this.#server.on('request', onRequest);
     this.#server.on('checkContinue', onRequest);
     this.#server.on('checkExpectation', onRequest);
-    this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as Socket, head));
+    this.#server.on('upgrade', (request, duplex, head) => {
+      const browser = duplex as Socket;
+      this.#upgrades.add(browser);
+      browser.once('close', () => this.#upgrades.delete(browser));
+      try {
+        this.#upgrade(request, browser, head);
+      } catch (error) {
+        options.signals.internalError('upgrade', error);
+        browser.destroy();
+      }
+    });
     this.#server.on('clientError', (error, socket) => answerBroken(error, socket as Socket));
   }
 
@@ -133,10 +152,12 @@ export class Listener {
     });
     for (const one of this.#live()) one.end(1001, 'going away');
     this.#server.closeIdleConnections();
-    const timer = setTimeout(() => this.#server.closeAllConnections(), LAST_ANSWERS);
+    const timer = setTimeout(() => {
+      this.#server.closeAllConnections();
+      for (const browser of this.#upgrades) browser.destroy();
+    }, LAST_ANSWERS);
     await closed;
     clearTimeout(timer);
-    for (const pair of this.#tunnels) breakOffBoth(pair);
   }
 
   #live(): Endable[] {
@@ -281,11 +302,6 @@ function answerBroken(error: NodeJS.ErrnoException, socket: Socket): void {
 function endBoth(pair: Upgraded): void {
   endSoon(pair.browser);
   endSoon(pair.legacy);
-}
-
-function breakOffBoth(pair: Upgraded): void {
-  breakOff(pair.browser);
-  breakOff(pair.legacy);
 }
 
 /** `count` of them, from anywhere in the list. */

@@ -55,6 +55,19 @@ test('a browser that resets during the handshake takes the legacy along', async 
   await closed;
 });
 
+test('a legacy that breaks off within its refusal breaks it off for the browser, and the process lives', async () => {
+  const { browser } = await path((socket) => {
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 403 Forbidden\r\nContent-Length: 100\r\n\r\npart', () => socket.resetAndDestroy());
+    });
+  });
+  browser.on('error', () => undefined);
+  browser.write(`${HANDSHAKE}\r\n`);
+  browser.resume();
+  await new Promise((resolve) => browser.once('close', resolve));
+  expect(browser.bytesRead).toBeLessThan(200);
+});
+
 test('a legacy that is away is answered for with 502, one that hangs with 504', async () => {
   const away = await path(undefined);
   away.browser.write(`${HANDSHAKE}\r\n`);

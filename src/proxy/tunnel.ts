@@ -59,8 +59,10 @@ export function passUpgrade(
       clearTimeout(timer);
       resolve(upgraded);
     };
+    let answering = false;
     const refuseUpgrade = (status: number, error: string) => {
       if (settled) return;
+      if (answering) return giveUp();
       refuse(answerOn(request, browser), status, error, true);
       passing.destroy();
       settle(null);
@@ -90,6 +92,7 @@ export function passUpgrade(
     });
     passing.on('response', (answer) => {
       if (settled) return answer.destroy();
+      answering = true;
       const response = answerOn(request, browser);
       response.on('close', giveUp);
       answer.on('end', () => passing.destroy());

@@ -159,8 +159,8 @@ export class SplicedWebSocket implements Transport {
       this.#owner.attach(this);
     }
     this.#listen();
-    if (legacyHead.length > 0) this.#onLegacy(legacyHead);
-    if (browserHead.length > 0) this.#onBrowser(browserHead);
+    if (legacyHead.length > 0) this.#guarded(legacyHead, this.#onLegacy);
+    if (browserHead.length > 0) this.#guarded(browserHead, this.#onBrowser);
     if (!this.#holdingLegacy) this.#legacy.resume();
     if (!this.#held) this.#browser.resume();
   }
@@ -217,8 +217,8 @@ export class SplicedWebSocket implements Transport {
   #listen(): void {
     const browser = this.#browser;
     const legacy = this.#legacy;
-    browser.on('data', (chunk: Buffer) => this.#onBrowser(chunk));
-    legacy.on('data', (chunk: Buffer) => this.#onLegacy(chunk));
+    browser.on('data', (chunk: Buffer) => this.#guarded(chunk, this.#onBrowser));
+    legacy.on('data', (chunk: Buffer) => this.#guarded(chunk, this.#onLegacy));
     browser.on('drain', () => {
       this.#browserStall.end();
       if (!this.#holdingLegacy) legacy.resume();
@@ -251,6 +251,16 @@ export class SplicedWebSocket implements Transport {
       if (hadError) breakOff(browser);
       else endSoon(browser);
     });
+  }
+
+  /** A fault of ours ends this connection, not the process. */
+  #guarded(chunk: Buffer, take: (chunk: Buffer) => void): void {
+    try {
+      take.call(this, chunk);
+    } catch (error) {
+      this.#options.signals.internalError('websocket', error);
+      this.#breakOff('drain');
+    }
   }
 
   #onBrowser(chunk: Buffer): void {
