@@ -4,6 +4,7 @@ import type { Packet } from './packet.js';
 import { AnswerScanner, encodePayload, joinPayload, PostFilter, payloadFrames, splitPayload } from './payload.js';
 import { expected, interest, items, type Message, readWire, takes } from './wire.fixture.js';
 
+const RUNS = Number(process.env.FUZZ_RUNS ?? 300);
 const RS = '\x1e';
 const body = (...parts: string[]) => Buffer.from(parts.join(RS));
 const wanted = '42["call-offer",{"conversationId":"c"}]';
@@ -174,7 +175,7 @@ describe('what a browser posts', () => {
         const passed = want.passed.map((i) => all[i]!);
         expect(data(rest)).toEqual(data(passed.slice(0, passed.length - tail)));
       }),
-      { numRuns: 300 },
+      { numRuns: RUNS },
     );
   });
 });
@@ -226,7 +227,7 @@ describe('what the legacy answers', () => {
         for (const answer of bodies(list, sizes)) it.scan(answer);
         expect(plain(shown)).toEqual(plain(expected(asMessages(list), false, 1 << 20).shown));
       }),
-      { numRuns: 300 },
+      { numRuns: RUNS },
     );
   });
 });

@@ -127,8 +127,8 @@ export class PostFilter {
         this.attach(before, item, kept, serve);
         continue;
       }
-      // An Engine.IO packet in between belongs to no Socket.IO packet.
-      if (before !== null && item[0] === 0x34) {
+      // An Engine.IO packet in between is no part of any Socket.IO packet.
+      if (before !== null && (item.length === 0 || item[0] === 0x34)) {
         changed = true;
         kept.push(...before.raw); // the legacy decides
         this.due = before.due - before.attachments.length;
@@ -178,6 +178,7 @@ export class PostFilter {
       else if (!this.known) this.stop();
       return false;
     }
+    if (item.length === 0) this.due = 0; // the legacy closes the session
     if (item[0] !== 0x34) return false;
     const look = peek(item, 0, Math.min(item.length, PEEK), item.length <= PEEK);
     if (!this.known) {
