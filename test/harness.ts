@@ -125,6 +125,8 @@ export interface Client {
   readonly got: { readonly event: string; readonly args: readonly unknown[] }[];
   /** The next event of this name that was not awaited yet. */
   next(event: string): Promise<unknown>;
+  /** Forgets what was received so far. */
+  forget(): void;
   /** Emits and awaits the acknowledgement. */
   ask(event: string, ...args: unknown[]): Promise<unknown>;
   close(): void;
@@ -175,6 +177,10 @@ export function clientOf(socket: Socket, user: string): Client {
         return Promise.resolve(ready.args[0]);
       }
       return within(10_000, `${user} gets ${event}`, new Promise((resolve) => waiting.push({ event, resolve })));
+    },
+    forget() {
+      got.length = 0;
+      taken.clear();
     },
     ask: (event, ...args) => socket.timeout(10_000).emitWithAck(event, ...args),
     close: () => void socket.disconnect(),

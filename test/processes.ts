@@ -9,7 +9,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { within } from './harness.js';
 
-const dist = fileURLToPath(new URL('../dist/', import.meta.url));
+/** This file runs from `test/` and, for the soak, from `dist/test/`. */
+const dist = fileURLToPath(new URL(import.meta.url.includes('/dist/test/') ? '../' : '../dist/', import.meta.url));
 
 export interface Process {
   /** What its ready line says after `ready `. */
