@@ -15,24 +15,40 @@ interface Request {
   answer: unknown;
   /** The call that the request was about, once it was served. */
   call: string | null;
+  /** Once it was refused: the last arrival before that. */
+  refusedAt: number | null;
 }
 
 /** A request seen for the first time; its owner settles it exactly once. */
 export interface First {
   /** Served: repeats within the same call get this answer too. */
   served(answer: unknown, call: string | null): void;
-  /** Refused or given away: repeats that came meanwhile get this answer, later ones are new tries (glare lost, retried, won). */
+  /** Refused: repeats that came meanwhile get this answer, later ones are new tries (glare lost, retried, won). */
   refused(answer: unknown): void;
+  /** The legacy answers it, and whatever repeats it. */
+  givenAway(): void;
 }
 
 export class Retries {
   readonly #byConnection = new Map<number, Request[]>();
+  #arrivals = 0;
+
+  /** A number for an event that comes in now, perhaps to wait for its turn: `see` is told it then. */
+  arrival(): number {
+    return ++this.#arrivals;
+  }
 
   /**
    * Null for a repeat, which `ack` then answers, at once or when the first one's answer is there.
    * `call`: the call of this conversation as it stands, live or just ended; a request about an earlier call is no repeat.
    */
-  see(ref: SocketRef, what: string, call: string | null, ack: (answer: unknown) => void): First | null {
+  see(
+    ref: SocketRef,
+    what: string,
+    call: string | null,
+    arrived: number,
+    ack: (answer: unknown) => void,
+  ): First | null {
     let requests = this.#byConnection.get(ref.connection);
     if (!requests) {
       requests = [];
@@ -44,12 +60,12 @@ export class Retries {
       if (same.waiting.length > perConnection) same.waiting.shift()?.({ ok: true });
       return null;
     }
-    if (same && same.call === call) {
+    if (same && (same.refusedAt === null ? same.call === call : arrived <= same.refusedAt)) {
       ack(same.answer);
       return null;
     }
     if (same) remove(requests, same);
-    const request: Request = { ns: ref.ns, what, waiting: [], answer: undefined, call: null };
+    const request: Request = { ns: ref.ns, what, waiting: [], answer: undefined, call: null, refusedAt: null };
     requests.push(request);
     if (requests.length > perConnection) requests.shift();
     const settle = (answer: unknown): void => {
@@ -63,10 +79,11 @@ export class Retries {
         request.call = about;
         settle(answer);
       },
-      refused(answer) {
+      refused: (answer) => {
+        request.refusedAt = this.#arrivals;
         settle(answer);
-        remove(requests, request);
       },
+      givenAway: () => remove(requests, request),
     };
   }
 

@@ -189,9 +189,10 @@ export class Signaling implements Service {
 
   #enqueue(event: InboundEvent, key: CallKey, decided: Decision | undefined, accepting: Accepting | undefined): void {
     const { signals, delivery } = this.#deps;
+    const arrived = this.#retries.arrival();
     const taken = this.#lanes.run(event.peer.ref.connection, keyOf(key), event.size, () => {
       try {
-        return this.#serve(event, key, decided, accepting);
+        return this.#serve(event, key, arrived, decided, accepting);
       } catch (error) {
         this.#failed({ event, first: null, answer: undefined }, error);
         accepting?.done();
@@ -208,6 +209,7 @@ export class Signaling implements Service {
   #serve(
     event: InboundEvent,
     key: CallKey,
+    arrived: number,
     decided: Decision | undefined,
     accepting: Accepting | undefined,
   ): void | Promise<void> {
@@ -233,7 +235,7 @@ export class Signaling implements Service {
       return;
     }
     const { command } = read;
-    const tracked = this.#track(event, k);
+    const tracked = this.#track(event, k, arrived);
     if (tracked === null) {
       accepting?.done();
       signals.decided(event.name, decision);
@@ -310,24 +312,23 @@ export class Signaling implements Service {
       case 'legacy': {
         const early = this.#early.take(keyOf(key), by.socket);
         signals.decided(event.name, { path: 'legacy', because: outcome.because });
-        tracked.first?.refused(undefined);
+        tracked.first?.givenAway();
         event.forward();
         for (const candidate of early) candidate.event.forward();
         return;
       }
       case 'gone':
-        tracked.first?.refused(undefined);
+        tracked.first?.givenAway();
         return;
     }
   }
 
   /** Null where the event repeats an earlier one, which answers it. */
-  #track(event: InboundEvent, k: string): Tracked | null {
+  #track(event: InboundEvent, k: string, arrived: number): Tracked | null {
     if (!event.ackRequested) return { event, first: null, answer: undefined };
     const call = this.#callOf(event, k);
-    const first = this.#retries.see(event.peer.ref, `${k}\n${event.name}\n${event.digest()}`, call, (answer) =>
-      event.ack(answer),
-    );
+    const what = `${k}\n${event.name}\n${event.digest()}`;
+    const first = this.#retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
     if (first === null) return null;
     const tracked: Tracked = {
       first,
