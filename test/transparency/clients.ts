@@ -69,7 +69,8 @@ export function shownHeaders(raw: readonly string[]): string[] {
 
 /** One request on a connection of its own. */
 export async function ask(base: string, path: string, asked: Asked = {}): Promise<Answer> {
-  const request = http.request(base + path, {
+  const request = http.request(base, {
+    path,
     method: asked.method ?? 'GET',
     headers: asked.headers ?? {},
     agent: false,

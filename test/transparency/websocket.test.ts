@@ -1,8 +1,10 @@
 // WebSocket connections through the proxy are what they are without it: frames, acknowledgements, refusals, ends.
 import { once } from 'node:events';
-import type { Socket } from 'socket.io';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Server, type Socket } from 'socket.io';
 import { bytes, frame, upgradeRequest, Ws } from './clients.js';
-import { type Place, same } from './same.js';
+import { type Place, same, sameFor } from './same.js';
 
 const connect = (place: Place, user: string, ns = '') => `40${ns}{"token":"${place.token(user)}"}`;
 
@@ -271,6 +273,30 @@ same('compression that is offered is not negotiated, as by the legacy', 3, {}, a
   note('echo', (await ws.next()).length);
   ws.close();
 });
+
+sameFor(
+  'a legacy that would compress: not negotiating that is the one difference',
+  3,
+  async () => {
+    const http = createServer();
+    const server = new Server(http, { perMessageDeflate: { threshold: 0 } });
+    server.on('connection', (socket) => socket.on('echo', (text: string) => socket.emit('echo', text)));
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    return { url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`, close: async () => await server.close() };
+  },
+  async (url, note) => {
+    const ws = await Ws.open(url, { deflate: true });
+    note(
+      '101',
+      ws.headers.filter((line) => !line.startsWith('sec-websocket-extensions')),
+    );
+    ws.send('40');
+    note('open', await ws.take(2));
+    ws.send(`42["echo","${'long '.repeat(1_000)}"]`);
+    note('echo', await ws.next());
+    ws.close();
+  },
+);
 
 same('a cookie with the 101, subprotocols, headers that the legacy sees', 4, { cookie: true }, async (place, note) => {
   const seen: unknown[] = [];
