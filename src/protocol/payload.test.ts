@@ -4,7 +4,7 @@ import type { Packet } from './packet.js';
 import { AnswerScanner, encodePayload, joinPayload, PostFilter, payloadFrames, splitPayload } from './payload.js';
 import { expected, interest, items, type Message, readWire, takes } from './wire.fixture.js';
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 300);
+const RUNS = 300;
 const RS = '\x1e';
 const body = (...parts: string[]) => Buffer.from(parts.join(RS));
 const wanted = '42["call-offer",{"conversationId":"c"}]';
@@ -177,7 +177,7 @@ describe('what a browser posts', () => {
       }),
       { numRuns: RUNS },
     );
-  });
+  }, 30_000);
 });
 
 describe('what the legacy answers', () => {
@@ -229,7 +229,7 @@ describe('what the legacy answers', () => {
       }),
       { numRuns: RUNS },
     );
-  });
+  }, 30_000);
 });
 
 describe('from one transport to the other', () => {

@@ -18,7 +18,7 @@ import {
 } from './wire.fixture.js';
 
 const MAX = 2000;
-const RUNS = Number(process.env.FUZZ_RUNS ?? 400);
+const RUNS = 400;
 const ours = (n: number): Outgoing =>
   n % 2 === 0
     ? { text: `43/injected,${n}[]`, attachments: [] }
@@ -134,7 +134,7 @@ test('from the browser: passes, takes and puts in, whole, by bytes and at random
     }),
     { numRuns: RUNS },
   );
-});
+}, 30_000);
 
 test('from the legacy: passes all, shows before it passes, puts in', () => {
   fc.assert(
@@ -186,4 +186,4 @@ test('from the legacy: passes all, shows before it passes, puts in', () => {
     }),
     { numRuns: RUNS },
   );
-});
+}, 30_000);
