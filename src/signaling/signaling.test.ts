@@ -481,6 +481,21 @@ describe('the same request again', () => {
     expect(b.asks.length).toBe(1);
   });
 
+  it('late-ack-retries: a late refusal answers what was repeated meanwhile, without a lookup for each', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    b.connect('bob', 'b');
+    const tries = [1, 2, 3].map(() => b.emit(alice, 'call-offer', offer));
+    b.asks[0]!.answer({ kind: 'not-participant' });
+    await settle();
+    const refused = { ok: false, error: 'Not a participant' };
+    expect(tries.map((t) => t.acks)).toEqual([[refused], [refused], [refused]]);
+    expect(b.sent.map((s) => s.event)).toEqual(['error']);
+    expect(b.asks.length).toBe(1);
+    b.emit(alice, 'call-offer', offer);
+    expect(b.asks.length).toBe(2);
+  });
+
   it('a repeated answer gets the same candidates, a repeated end the same ok', async () => {
     const b = bench();
     b.knows('alice');

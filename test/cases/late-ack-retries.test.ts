@@ -5,13 +5,14 @@ import { Polling, Ws } from '../transparency/clients.js';
 import { idsOf, tap, transports } from './tap.js';
 
 const retrying = { retries: 3, ackTimeout: 100 };
+/** Whether a slow machine's client gave up is not the point; what is on the wire is. */
+const ignored = () => undefined;
 
-/** Every id that was sent has got exactly one acknowledgement. */
-async function everyIdIsAnswered({ sent, got }: ReturnType<typeof tap>): Promise<number> {
-  const ids = idsOf(sent, 'event');
-  await until(() => idsOf(got, 'ack').length >= ids.length, 'every id is answered');
-  expect(idsOf(got, 'ack').toSorted()).toEqual(ids.toSorted());
-  return ids.length;
+/** At least two ids were sent, and each got exactly one acknowledgement. */
+async function everyIdIsAnswered({ sent, got }: ReturnType<typeof tap>): Promise<void> {
+  const answered = () => idsOf(sent, 'event').length > 1 && idsOf(got, 'ack').length >= idsOf(sent, 'event').length;
+  await until(answered, 'every id is answered');
+  expect(idsOf(got, 'ack').toSorted()).toEqual(idsOf(sent, 'event').toSorted());
 }
 
 const events = (client: Client, name: string) => client.got.filter(({ event }) => event === name);
@@ -32,8 +33,8 @@ for (const [table, routes] of Object.entries({ new: callsNew, sole: callsSole })
       ]);
       const conversationId = `dm:${a.user}:${b.user}`;
       const tapped = tap(a);
-      expect(await a.socket.emitWithAck('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true });
-      expect(await everyIdIsAnswered(tapped)).toBeGreaterThanOrEqual(2);
+      a.socket.emit('call-offer', { conversationId, offer: 'o' }, ignored);
+      await everyIdIsAnswered(tapped);
       for (const answer of tapped.got.filter((p) => p.startsWith('3')))
         expect(answer).toMatch(/^3\d+\[\{"ok":true\}\]$/);
       await b.next('call-offer');
@@ -49,9 +50,10 @@ for (const [table, routes] of Object.entries({ new: callsNew, sole: callsSole })
     test('a refusal that comes late answers every id too', async () => {
       const a = await connect(stack.proxy.url, 'late-refused', { ...transports.websocket, ...retrying });
       const tapped = tap(a);
-      const answer = await a.socket.emitWithAck('call-offer', { conversationId: 'dm:x:y', offer: 'o' });
-      expect(answer).toEqual({ ok: false, error: 'Not a participant' });
-      expect(await everyIdIsAnswered(tapped)).toBeGreaterThanOrEqual(2);
+      a.socket.emit('call-offer', { conversationId: 'dm:x:y', offer: 'o' }, ignored);
+      await everyIdIsAnswered(tapped);
+      for (const answer of tapped.got.filter((p) => p.startsWith('3')))
+        expect(answer).toMatch(/^3\d+\[\{"ok":false,"error":"Not a participant"\}\]$/);
       a.close();
     });
   });
