@@ -1,9 +1,11 @@
 // The POSTs of one polling session, on their way to the legacy one after another: gathered, served events taken out,
 // the rest sent on. Knows nothing of the session's GETs or WebSocket.
+import type http from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../base/clock.js';
 import type { Outgoing } from '../protocol/packet.js';
 import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
+import { refuse } from './answer.js';
 import { answerHeaders } from './headers.js';
 import { refuseLike } from './polling-answer.js';
 import { repeated, withLength } from './polling-headers.js';
@@ -149,7 +151,9 @@ export class PollingPosts {
     const end = (): void => {
       stop();
       const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
-      this.#enqueue(() => this.#whole(request, response, body));
+      this.#enqueue(() =>
+        this.#whole(request, response, body).catch((error: unknown) => this.#unsent(response, error)),
+      );
     };
     const aborted = (): void => {
       stop();
@@ -190,10 +194,16 @@ export class PollingPosts {
     for (const start of serve) start();
   }
 
-  /** True where the legacy answered 200. */
+  /** Node's client refuses a few request lines and header bytes that its server lets through. */
+  #unsent(response: ServerResponse, error: unknown): void {
+    refuse(response, 400, error instanceof Error ? error.message : 'bad request', true);
+    this.#session.fault(error);
+  }
+
+  /** True where the legacy answered 200, or where the browser did not wait for it. */
   #roundTrip(path: string, headers: readonly string[], body: Buffer, response: ServerResponse): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#send(path, headers, body, {
+      const up = this.#send(path, headers, body, {
         answer: (answer) => {
           if (answer.statusCode === 200) this.#answerHeaders = answer.rawHeaders;
           response.sendDate = false;
@@ -201,10 +211,18 @@ export class PollingPosts {
           answer.pipe(response);
         },
         over: (status, error) => {
+          if (response.destroyed) return;
           if (error) refuseLike(response, error);
           this.#session.posted(status);
           resolve(status === 200);
         },
+      });
+      response.on('close', () => {
+        if (response.writableFinished) return;
+        // The legacy has the whole body: what is in it counts, there and here, though nobody waits for the answer.
+        if (up.writableFinished) up.destroy();
+        else up.once('finish', () => up.destroy());
+        resolve(true);
       });
     });
   }
@@ -239,7 +257,7 @@ export class PollingPosts {
     });
   }
 
-  #send(path: string, headers: readonly string[], body: Buffer, to: Exchange): void {
+  #send(path: string, headers: readonly string[], body: Buffer, to: Exchange): http.ClientRequest {
     const up = this.#session.upstream.request({ method: 'POST', path, headers });
     let status = 0;
     let over = false;
@@ -259,6 +277,7 @@ export class PollingPosts {
       to.answer(answer);
     });
     up.end(body);
+    return up;
   }
 
   #enqueue(run: () => Promise<void>): void {

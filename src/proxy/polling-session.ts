@@ -125,10 +125,10 @@ export class PollingSession implements Transport, PostSession {
       this.pass(request, response);
       return;
     }
+    if (!this.held && !this.legacyGet) this.#openLegacyGet(request);
     const get: BrowserGet = { request, response };
     this.pending = get;
     response.on('close', () => this.#browserGone(get));
-    if (!this.held && !this.legacyGet) this.#openLegacyGet(request);
     this.#pump();
   }
 

@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../base/clock.js';
 import { readOpen, withoutWebtransport } from '../protocol/engineio.js';
 import { splitPayload } from '../protocol/payload.js';
 import type { Signals } from '../telemetry/signals.js';
+import { refuse } from './answer.js';
 import { requestHeaders, type Trust } from './headers.js';
 import type { PollingSessions as Port } from './listener.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
@@ -42,6 +43,16 @@ export class PollingSessions implements Port {
 
   /** A request with `transport=polling`. False: it is for none of the sessions, pass it on untouched. */
   handle(request: IncomingMessage, response: ServerResponse): boolean {
+    try {
+      return this.#handle(request, response);
+    } catch (error) {
+      // Node's client refuses a few request lines and header bytes that its server lets through.
+      refuse(response, 400, error instanceof Error ? error.message : 'bad request', true);
+      return true;
+    }
+  }
+
+  #handle(request: IncomingMessage, response: ServerResponse): boolean {
     const { method } = request;
     if (method !== 'GET' && method !== 'POST') return false;
     const params = query(request);

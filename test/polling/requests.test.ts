@@ -95,14 +95,15 @@ describe('what ends a session ends it as directly', () => {
     });
   });
 
-  it('a POST broken off in mid-body', async () => {
+  it.each([['42["a",'], ['']])('a POST broken off in mid-body, after %j', async (begun) => {
     on = await stage();
     await asDirect(async (session, _port, side) => {
       const reason = reasonOf(side);
       const poll = session.get();
       await underWay(session);
       const post = raw(session.port, 'POST', session.path, undefined, { 'Content-Length': '100' });
-      post.request.write('42["a",');
+      post.request.flushHeaders();
+      if (begun) post.request.write(begun);
       await underWay(session, 'POST');
       post.request.destroy();
       return [await reason, await seen(poll.answer)];
@@ -323,6 +324,24 @@ describe('a packet that was taken and goes to the legacy after all', () => {
   });
 });
 
+describe('a POST whose sender does not wait for its answer', () => {
+  it('counts at the legacy and here, and later ones go on', async () => {
+    on = await stage({ bare: script() });
+    holdPosts();
+    const session = await HandSession.open(on.port, false);
+    const post = session.post('42["plain"]\x1e42["served",1]');
+    await until(() => posts.length === 1);
+    post.request.destroy();
+    await until(() => on.owners[0]!.taken.length === 1);
+    const next = session.post('42["served",2]\x1e42["plain"]');
+    await until(() => posts.length === 2);
+    posts[1]!.end('ok');
+    expect((await next.answer).body).toBe('ok');
+    await until(() => on.owners[0]!.taken.length === 2);
+    expect(on.owners[0]!.closings).toBe(0);
+  });
+});
+
 describe('an end of ours', () => {
   it('answers the pending GET with what there is and a goodbye, and ends the session at the legacy', async () => {
     on = await stage();
@@ -422,12 +441,21 @@ async function underWay(session: HandSession, method = 'GET'): Promise<void> {
 
 /** A legacy by hand: accepts the handshake and POSTs, and leaves GETs waiting. */
 const waiting: http.ServerResponse[] = [];
+const posts: http.ServerResponse[] = [];
+let holding = false;
+function holdPosts(): void {
+  holding = true;
+}
 function script(): http.RequestListener {
   waiting.length = 0;
+  posts.length = 0;
+  holding = false;
   return (request, response) => {
     request.resume();
-    if (request.method === 'POST') response.end('ok');
-    else if (!request.url!.includes('sid=')) {
+    if (request.method === 'POST') {
+      if (holding) posts.push(response);
+      else response.end('ok');
+    } else if (!request.url!.includes('sid=')) {
       response.end('0{"sid":"s1","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}');
     } else waiting.push(response);
   };
