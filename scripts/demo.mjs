@@ -74,7 +74,7 @@ async function run() {
 
      change "calls: legacy" to "calls: new" and save. The call that is live stays where it is, the next one is
      served by sigfig, and neither page can tell. Change it back and the calls go back.
-  4. Watch it: metrics at ${at('metrics')}, health and routes at ${at('admin')}.
+  4. Watch it: metrics at ${at('metrics')}, health at ${at('admin')}/readyz.
 
   No camera? The page draws a picture (or add ?drawn=1). Only polling or WebSocket: ?transport=polling, ?transport=websocket.
   Ctrl-C stops everything.
@@ -92,7 +92,7 @@ function start(name, file, args) {
   children.push(child);
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(new Error(`${name} was not ready within ${patience / 1000} s`)), patience);
-    const show = (line) => console.log(`  [${name}] ${line}`);
+    const show = (line) => console.log(`  [${name}] ${plain(line)}`);
     createInterface({ input: child.stderr }).on('line', show);
     createInterface({ input: child.stdout }).on('line', (line) => {
       if (!line.startsWith('ready ')) return show(line);
@@ -108,6 +108,17 @@ function start(name, file, args) {
       stop(1);
     });
   });
+}
+
+/** A JSON log line as a sentence; any other line as it is. */
+function plain(line) {
+  if (!line.startsWith('{')) return line;
+  try {
+    const { msg, summary } = JSON.parse(line);
+    return summary ? `${msg}: ${summary}` : msg;
+  } catch {
+    return line; // cut short: still better shown than lost
+  }
 }
 
 async function stop(code) {

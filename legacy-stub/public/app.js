@@ -230,7 +230,10 @@ function drawCall() {
   const linked = call.pc?.connectionState === 'connected';
   $('phase').textContent = phase === 'connected' && !linked ? 'Connecting…' : (phases[phase] ?? '');
   showStream($('far'), [far.camera, far.audio]);
-  showStream($('near'), call.near?.getTracks() ?? []);
+  const near = call.near?.getTracks() ?? [];
+  showStream($('near'), near);
+  // A camera is shown as in a mirror; a drawn picture has letters in it.
+  $('near').classList.toggle('mirrored', !near.some((track) => track.stopDrawing));
   // The screen that is shown large: theirs, or what we share ourselves.
   const screen = far.screen ?? call.screen?.getVideoTracks()[0];
   showStream($('screen'), [screen]);

@@ -2,7 +2,8 @@
 // calls from the legacy to the new path and back while both windows stay open.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Person } from './person.js';
-import { type Path, type Stage, startStage, until } from './stage.js';
+import { type Path, type Stage, startStage } from './stage.js';
+import { until } from './until.js';
 
 const ofACall = ['call-offer', 'call-answer', 'ice-candidate', 'call-renegotiate-offer', 'call-renegotiate-answer'];
 const other = (path: Path): Path => (path === 'legacy' ? 'new' : 'legacy');
@@ -164,7 +165,10 @@ describe.each(['websocket', 'polling'])('on %s', (transport) => {
       await servedBy(path, ['call-rejoin-offer', 'call-rejoin-answer', 'call-end'], async () => {
         await call();
         for (const person of [bob, alice]) {
+          const survivor = person === bob ? alice : bob;
+          const rejoins = await survivor.count('received', 'call-rejoin-offer');
           await person.page.reload();
+          await survivor.awaits('received', 'call-rejoin-offer', rejoins + 1);
           await Promise.all([alice.reaches('connected'), bob.reaches('connected')]);
           await Promise.all([alice.sees('camera'), bob.sees('camera')]);
           expect((await alice.shown()).role).toBe('offerer');

@@ -1,6 +1,7 @@
 // Somebody in front of the demo page: what they click, and what they see. Knows the page's labels and its `window.demo`,
 // nothing of servers.
 import type { Browser, Page } from 'playwright-core';
+import { until } from './until.js';
 
 export interface Shown {
   readonly phase: string;
@@ -72,9 +73,14 @@ export class Person {
 
   /** Waits until ten more frames of what the other side sends have been decoded. */
   async sees(what: 'camera' | 'screen'): Promise<void> {
-    await this.page.waitForFunction(`demo.frames().then(({ ${what} }) => ${what} > 0)`);
-    const before = await this.page.evaluate(`demo.frames().then(({ ${what} }) => ${what})`);
-    await this.page.waitForFunction(`demo.frames().then(({ ${what} }) => ${what} >= ${before} + 10)`);
+    // Playwright's waitForFunction takes a promise for a yes, so the numbers are asked for one by one.
+    const frames = async () => (await this.page.evaluate(`demo.frames().then((frames) => frames.${what})`)) as number;
+    let before = 0;
+    await until(`${this.name} to see the ${what}`, async () => {
+      before = await frames();
+      return before > 0;
+    });
+    await until(`the ${what} that ${this.name} sees to move`, async () => (await frames()) >= before + 10);
   }
 
   /** Whether this is still the page that was opened first. */

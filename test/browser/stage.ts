@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium } from 'playwright-core';
 import { findChromium } from '../../scripts/chromium.mjs';
+import { until } from './until.js';
 
 export type Path = 'legacy' | 'new';
 
@@ -79,15 +80,6 @@ export async function startStage(): Promise<Stage> {
   } catch (error) {
     await close();
     throw error;
-  }
-}
-
-/** Waits until `condition` answers true; throws after 10 s. */
-export async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 10_000;
-  while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }
 
