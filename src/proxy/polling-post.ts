@@ -109,12 +109,18 @@ export class PollingPosts {
     return this.#queued > 0 ? this.#chain : undefined;
   }
 
-  /** Tells the legacy that the browser closes. Not queued: whatever is under way ends with the session. */
-  close(): void {
+  /**
+   * Tells the legacy that the browser closes. Not queued: whatever is under way ends with the session. Saying so twice
+   * is harmless, so it is said again where a kept socket proved to be closed.
+   */
+  close(tries = 3): void {
     const { path, headers } = this.#sample;
     const up = this.#session.upstream.request({ method: 'POST', path, headers: withLength(headers, 1) });
-    // A legacy that is away, or forgot the session, has nothing left to end.
-    up.on('error', () => up.destroy());
+    up.on('error', () => {
+      up.destroy();
+      // A legacy that is away has no session left to end.
+      if (up.reusedSocket && tries > 1) this.close(tries - 1);
+    });
     up.on('response', (answer) => answer.resume());
     up.setTimeout(GATHER_TIME, () => up.destroy());
     up.end('1');

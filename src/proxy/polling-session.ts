@@ -196,8 +196,13 @@ export class PollingSession implements Transport, PostSession {
     const get = this.pending;
     this.pending = null;
     if (get) refuseLike(get.response, error);
-    if (this.state === 'ws') this.#legacyGetOver(null);
-    else this.#die('legacy');
+    if (this.state === 'ws') {
+      this.#legacyGetOver(null);
+      return;
+    }
+    // Broken off is not ended: the legacy may be well, and its session alive.
+    this.#endAtLegacy();
+    this.#die('legacy');
   }
 
   /** What the legacy said, before it passes. */
@@ -358,7 +363,9 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     this.#goodbye(status === 0 || status >= 500 ? 'legacy' : undefined);
-    if (!this.pending && !this.legacyGet && !this.held) this.#die('legacy');
+    if (this.pending || this.legacyGet || this.held) return;
+    if (status === 0) this.#endAtLegacy();
+    this.#die('legacy');
   }
 
   get swallows(): boolean {
