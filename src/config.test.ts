@@ -48,7 +48,7 @@ describe('what comes out', () => {
       reapIntervalMs: 15_000,
       drainDelayMs: 5_000,
       drainMs: 10_000,
-      trustProxy: false,
+      trustProxy: true,
       tls: undefined,
       logLevel: 'info',
     });
@@ -138,6 +138,7 @@ describe('what comes out', () => {
 
   test('whom to trust', () => {
     expect(loaded({ 'trust-proxy': true }).trustProxy).toBe(true);
+    expect(loaded({ 'trust-proxy': 'false' }).trustProxy).toBe(false);
     const trust = trusts(['127.0.0.0/8', '::1/128', '10.0.0.0/8']);
     expect(['127.0.0.1', '::ffff:10.1.2.3', '::1'].map(trust)).toEqual([true, true, true]);
     expect(['11.0.0.1', '::2', undefined, ''].map(trust)).toEqual([false, false, false, false]);

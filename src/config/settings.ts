@@ -91,9 +91,9 @@ export const settings = {
   drain: one('<time>', 'then: how long connections are closed over', durationOrZero, '10s'),
   'trust-proxy': many(
     '[ranges]',
-    'trust X-Forwarded-* of every peer, or of these: loopback, 10.0.0.0/8',
+    'whose X-Forwarded-Proto and -Host go on as they came: true for every peer, as without sigfig; false for none; or ranges: loopback, 10.0.0.0/8',
     (texts) => values.trustProxy(texts),
-    'false',
+    'true',
   ),
   'tls-cert': optional('<file>', 'serve TLS with this certificate (PEM)', values.file),
   'tls-key': optional('<file>', 'and this key (PEM)', values.file),
