@@ -387,6 +387,7 @@ export class PollingSession implements Transport, PostSession {
     if (this.state !== 'polling') return;
     this.state = 'ws';
     this.#presence.stop();
+    this.posts.end();
     this.#successor = successor;
     const { held } = this;
     this.held = null;

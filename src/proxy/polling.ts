@@ -43,6 +43,8 @@ export class PollingSessions implements Port {
 
   /** A request with `transport=polling`. False: it is for none of the sessions, pass it on untouched. */
   handle(request: IncomingMessage, response: ServerResponse): boolean {
+    // A browser that vanishes within an answer; `close` follows and tells whoever has to know.
+    response.on('error', () => response.destroy());
     try {
       return this.#handle(request, response);
     } catch (error) {
