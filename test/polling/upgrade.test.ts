@@ -137,6 +137,32 @@ describe('the upgrade by hand', () => {
     expect(order[header + 1]).toBe('late');
   });
 
+  it.each([
+    ['plain', {}],
+    ['compressed', { 'Accept-Encoding': 'gzip' }],
+  ])('brings a large answer that nobody fetched, %s', async (_how, headers) => {
+    const { session, side, socket, owner } = await probed();
+    const poll = session.get(headers);
+    await until(() => onlySession().legacyGet?.sent === true);
+    owner.inject('ours', { n: 1 });
+    await poll.answer;
+    const noise = Array.from({ length: 100_000 }, (_, n) => Math.sin(n)).join();
+    side.emit('big', noise, Buffer.alloc(1_000_000, 7));
+    await until(() => onlySession().held !== null);
+    expect(onlySession().held!.rest).toBeDefined();
+    socket.send('2probe');
+    await until(() => socket.texts.includes('3probe'));
+    socket.send('5');
+    owner.inject('ours', { n: 2 });
+    await until(() => socket.texts.includes('42["ours",{"n":2}]'));
+    const header = socket.frames.findIndex(({ payload }) => payload.toString('latin1', 0, 4) === '451-');
+    expect(socket.frames[header]!.payload.includes(noise)).toBe(true);
+    await until(() => socket.frames.length > header + 1);
+    const { op, payload } = socket.frames[header + 1]!;
+    expect(op).toBe(2);
+    expect(payload.equals(Buffer.alloc(1_000_000, 7))).toBe(true);
+  });
+
   it('lets a taken event’s attachments come on the WebSocket', async () => {
     const { session, socket, owner } = await probed();
     expect((await session.post('451-7["served",{"_placeholder":true,"num":0}]').answer).body).toBe('ok');
