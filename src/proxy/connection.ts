@@ -259,10 +259,10 @@ class PacketEvent implements InboundEvent {
 
 /** The same packet without its acknowledgement id: it was acknowledged here. */
 function withoutId(packet: Packet): Outgoing {
-  const id = String(packet.id);
-  const head = packet.text.slice(0, packet.dataStart);
+  // Behind the type, which is a digit too; the id's own digits, for it may have been written with zeros before it.
+  const head = packet.text.slice(2, packet.dataStart).replace(/\d+$/, '');
   return {
-    text: head.slice(0, head.length - id.length) + packet.text.slice(packet.dataStart),
+    text: packet.text.slice(0, 2) + head + packet.text.slice(packet.dataStart),
     attachments: packet.attachments,
   };
 }

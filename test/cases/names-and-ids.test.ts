@@ -91,3 +91,41 @@ for (const [table, routes] of Object.entries({ new: callsNew, sole: callsSole })
     }
   });
 }
+
+describe('a candidate ahead of an offer that proves to be the legacy’s', () => {
+  let stack: Stack;
+  beforeAll(async () => {
+    stack = await startStack({ routes: callsNew });
+  });
+  afterAll(() => stack.close());
+
+  test.each([
+    ['/', '427', '427'],
+    ['/', '42007', '427'],
+    ['/', '42/,007', '427'],
+    ['/', '42', undefined],
+    ['/calls', '42/calls,007', '42/calls,7'],
+  ])('in %s as %s: acknowledged once, here, and the legacy gets it without an id', async (ns, head, ack) => {
+    const user = `ahead-${head}`;
+    const conversationId = `dm:${user}:nobody-here`;
+    const place = ns === '/' ? '' : `${ns},`;
+    const token = stack.legacy.tokens.issue({ id: user, name: user });
+    const seen: unknown[][] = [];
+    stack.legacy.io.of(ns).once('connection', (socket) =>
+      socket.onAny((...args: unknown[]) => {
+        seen.push(args.map((arg) => (typeof arg === 'function' ? 'acknowledgement' : arg)));
+      }),
+    );
+    const a = await hand('websocket', stack.proxy.url, `40${place}${JSON.stringify({ token })}`);
+    const candidate = { conversationId, iceCandidate: 1 };
+    await a.send(`${head}["ice-candidate",${JSON.stringify(candidate)}]`);
+    if (ack !== undefined) expect(await a.next()).toBe(`${ack.replace('42', '43')}[{"ok":true}]`);
+    await a.send(`42${place}8["call-offer",{"conversationId":"${conversationId}","offer":"o"}]`);
+    expect(await a.next()).toBe(`43${place}8[{"ok":true}]`);
+    await a.send(`42${place}9["call-end",{"conversationId":"${conversationId}"}]`);
+    expect(await a.next()).toBe(`43${place}9[{"ok":true}]`);
+    expect(seen.map(([name]) => name)).toEqual(['call-offer', 'ice-candidate', 'call-end']);
+    expect(seen[1]).toEqual(['ice-candidate', candidate]);
+    a.end();
+  });
+});
