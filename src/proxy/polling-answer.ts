@@ -6,7 +6,7 @@ import zlib from 'node:zlib';
 import type { DropCause } from '../base/service.js';
 import { refuse } from './answer.js';
 import { answerHeaders } from './headers.js';
-import { withLength } from './polling-headers.js';
+import { endWith, withLength } from './polling-headers.js';
 import { PayloadItems } from './polling-items.js';
 
 /**
@@ -125,7 +125,7 @@ export function answerWhole(answer: LegacyAnswer, response: ServerResponse, body
   response.sendDate = false;
   const headers = withLength(answerHeaders(answer.rawHeaders), body.length);
   response.writeHead(answer.status, answer.statusMessage, headers);
-  response.end(body);
+  endWith(response, body);
 }
 
 export interface StreamEvents {

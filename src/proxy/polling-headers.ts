@@ -1,6 +1,10 @@
-// Headers of what a polling session sends by itself, or with another length than it came with. Works on raw header
-// lists. Knows nothing of sessions.
+// Heads and bodies of what a polling session sends by itself, or with another length than it came with. Works on raw
+// header lists. Knows nothing of sessions.
+import type { OutgoingMessage } from 'node:http';
 import type { RawHeaders } from './headers.js';
+
+/** Up to this a copy is cheaper than a second piece in a write; bytes. */
+const ONE_PIECE = 16 * 1024;
 
 /** Belong to the one answer they came with, or to its connection. */
 const NOT_REPEATED = new Set([
@@ -30,6 +34,12 @@ export function withLength(headers: RawHeaders, length: number): string[] {
   const list = without(headers, FRAMING);
   list.push('Content-Length', String(length));
   return list;
+}
+
+/** Ends a message with this body; head and a small body go as one piece, byte for byte. */
+export function endWith(message: OutgoingMessage, body: Buffer): void {
+  if (body.length <= ONE_PIECE) message.end(body.toString('latin1'), 'latin1');
+  else message.end(body);
 }
 
 export function withoutHeader(headers: RawHeaders, lowerName: string): string[] {

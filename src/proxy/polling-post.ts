@@ -8,7 +8,7 @@ import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
 import { refuse } from './answer.js';
 import { answerHeaders } from './headers.js';
 import { refuseLike } from './polling-answer.js';
-import { repeated, withLength } from './polling-headers.js';
+import { endWith, repeated, withLength } from './polling-headers.js';
 import type { Upstream } from './upstreams.js';
 
 /** A slower body goes on as it comes: engine.io gives up on a body after 30 s; milliseconds. */
@@ -129,7 +129,7 @@ export class PollingPosts {
   /** Answers a POST in the legacy's place. */
   ok(response: ServerResponse): void {
     response.writeHead(200, [...repeated(this.#answerHeaders), 'Content-Type', 'text/html', 'Content-Length', '2']);
-    response.end('ok');
+    response.end('ok', 'latin1');
   }
 
   /** The session is over: nothing more is sent. What the legacy has not answered yet gets its answer. */
@@ -282,7 +282,7 @@ export class PollingPosts {
       answer.on('close', () => finish(Object.assign(new Error('broken off'), { code: 'ECONNRESET' })));
       to.answer(answer);
     });
-    up.end(body);
+    endWith(up, body);
     return up;
   }
 

@@ -11,7 +11,7 @@ import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
-import { repeated } from './polling-headers.js';
+import { endWith, repeated } from './polling-headers.js';
 import { Outbox } from './polling-outbox.js';
 import { PollingPosts, type PostSession } from './polling-post.js';
 import { Presence } from './polling-presence.js';
@@ -279,7 +279,7 @@ export class PollingSession implements Transport, PostSession {
       'Content-Length',
       String(body.length),
     ]);
-    get.response.end(body);
+    endWith(get.response, body);
   }
 
   // ---- Transport
