@@ -3,6 +3,7 @@
 import { Call } from './call.js';
 import { createEventLog } from './eventlog.js';
 import { colourOf } from './media.js';
+import { probe } from './probe.js';
 
 const $ = (id) => document.getElementById(id);
 const query = new URLSearchParams(location.search);
@@ -227,7 +228,7 @@ function drawCall() {
   $('call').disabled = !open || phase !== 'idle';
   $('stage').hidden = !live;
   $('stage').dataset.phase = phase;
-  const linked = call.pc?.connectionState === 'connected';
+  const linked = call.link?.isConnected ?? false;
   $('phase').textContent = phase === 'connected' && !linked ? 'Connecting…' : (phases[phase] ?? '');
   showStream($('far'), [far.camera, far.audio]);
   const near = call.near?.getTracks() ?? [];
@@ -370,43 +371,7 @@ function write(key, value) {
   sessionStorage.setItem(key, JSON.stringify(value));
 }
 
-/** For tests and the curious: what the page is doing, without its tokens. */
-window.demo = {
-  get state() {
-    const { phase, conversationId, peer, role, note } = call ?? {};
-    return {
-      me: session?.me,
-      connected: Boolean(socket?.connected),
-      transport: socket?.io.engine?.transport?.name,
-      phase,
-      conversationId,
-      peer,
-      role,
-      note,
-      sharing: Boolean(call?.screen),
-    };
-  },
-  get pc() {
-    return call?.pc ?? null;
-  },
-  get call() {
-    return call;
-  },
-  get socketId() {
-    return socket?.id;
-  },
-  /** Frames decoded so far by what it shows: `{ camera, screen }`; zero where nothing is received. */
-  async frames() {
-    const count = async (track) => {
-      const report = track && call.pc ? await call.pc.getStats(track) : new Map();
-      let frames = 0;
-      for (const entry of report.values()) if (entry.type === 'inbound-rtp') frames += entry.framesDecoded ?? 0;
-      return frames;
-    };
-    const { camera, screen } = call?.far ?? {};
-    return { camera: await count(camera), screen: await count(screen) };
-  },
-};
+window.demo = probe(() => ({ session, socket, call }));
 
 if (session) enter();
 else {

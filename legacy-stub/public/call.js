@@ -1,22 +1,20 @@
-// One 1:1 call of this page: the peer connection and the call events around it. Everything that changes the connection
-// runs in one queue, so that an offer, its refusal and the other side's offer never overlap. Knows nothing of the page's
-// elements; it tells of changes with a `change` event.
-
-import { descriptionOf, isUsable } from './loopback.js';
+// One 1:1 call of this page: the call events that come and go, and what they do to the connection. What changes the
+// connection runs in one queue, so that an offer, its refusal and the other side's offer never overlap. Knows nothing of
+// the page's elements; it tells of changes with a `change` event.
+import { Link, LinkClosed } from './link.js';
 import { close, openCamera, openScreen } from './media.js';
 
-/** `idle`, `ringing` (we are called), `calling` (we call), `connected`, `away` (the peer lost its connection), `rejoining` (we lost ours). */
-const fresh = { phase: 'idle', conversationId: null, peer: null, role: null };
+const idle = { phase: 'idle', conversationId: null, peer: null, role: null };
 const patience = 10_000;
-const mostEarly = 256;
 
 export class Call extends EventTarget {
+  /** `idle`, `ringing` (we are called), `calling` (we call), `connected`, `away` (the peer lost its connection), `rejoining` (we lost ours). */
   phase = 'idle';
   conversationId = null;
   peer = null;
   /** `offerer` or `answerer`, for as long as the call lives, whoever drops. */
   role = null;
-  pc = null;
+  link = null;
   near = null;
   screen = null;
   /** Why the last call ended, or what is going on. */
@@ -26,11 +24,10 @@ export class Call extends EventTarget {
   #me;
   #log;
   #work = Promise.resolve();
-  #incoming = null;
-  #early = [];
-  #outgoing = null;
+  #offered = null;
+  /** Counts beginnings and ends: a step that waited for the camera sees whether it is still wanted. */
+  #turn = 0;
   #renegotiate = null;
-  #screenSender = null;
   #refusals = new Map();
 
   constructor(socket, me, log) {
@@ -43,24 +40,19 @@ export class Call extends EventTarget {
     this.#listen();
   }
 
-  /** The far side's pictures: the first video that we receive is the camera, the second the screen. */
   get far() {
-    const receiving = (this.pc?.getTransceivers() ?? []).filter((t) => /recv/.test(t.currentDirection ?? ''));
-    const [camera, screen] = receiving.filter((t) => t.receiver.track.kind === 'video').map((t) => t.receiver.track);
-    const audio = receiving.find((t) => t.receiver.track.kind === 'audio')?.receiver.track;
-    return { camera, screen, audio };
+    return this.link?.far ?? {};
   }
 
   start(conversationId, peer) {
     if (this.phase !== 'idle') return;
-    this.#early = [];
-    this.#become({ phase: 'calling', conversationId, peer, role: 'offerer', note: `Calling ${peer}…` });
+    this.#begin({ phase: 'calling', conversationId, peer, role: 'offerer', note: `Calling ${peer}…` });
     this.#queue(() => this.#offer('call-offer'));
   }
 
   accept() {
     if (this.phase !== 'ringing') return;
-    const { offer } = this.#incoming;
+    const offer = this.#offered;
     this.#become({ phase: 'connected', role: 'answerer', note: 'Connecting…' });
     this.#queue(() => this.#answer('call-answer', offer));
   }
@@ -74,15 +66,13 @@ export class Call extends EventTarget {
   }
 
   async toggleScreen() {
-    if (this.screen) return this.#stopScreen();
+    if (this.screen) return this.#show(null);
+    const turn = this.#turn;
     const screen = await openScreen(this.#me);
-    if (!screen || this.phase === 'idle') return close(screen);
-    this.screen = screen;
-    const [track] = screen.getVideoTracks();
-    track.addEventListener('ended', () => this.screen === screen && this.#stopScreen());
-    this.#queue(() => this.#sendScreen());
-    this.renegotiate();
-    this.#changed();
+    if (!screen || turn !== this.#turn) return close(screen);
+    // The browser's own "stop sharing" button.
+    screen.getVideoTracks()[0].addEventListener('ended', () => this.screen === screen && this.#show(null));
+    this.#show(screen);
   }
 
   /** Offers the connection anew as soon as that is possible. */
@@ -91,6 +81,7 @@ export class Call extends EventTarget {
     this.#queue(() => this.#offerAgain());
   }
 
+  /** Turns our `audio` or `video` off and on. */
   toggle(kind) {
     for (const track of this.near?.getTracks() ?? []) if (track.kind === kind) track.enabled = !track.enabled;
     this.#changed();
@@ -111,31 +102,32 @@ export class Call extends EventTarget {
     const ours = (handle) => (message) => {
       if (this.phase !== 'idle' && message.conversationId === this.conversationId) handle(message);
     };
+    const inTurn = (step) => ours((message) => this.#queue(() => step(message)));
     on('call-offer', (message) => this.#ring(message));
     on(
       'call-answer',
-      ours(({ answer }) => this.#queue(() => this.#settle(answer))),
+      inTurn(({ answer }) => this.#settle(answer)),
     );
     on(
       'call-renegotiate-offer',
-      ours(({ offer }) => this.#queue(() => this.#answer('call-renegotiate-answer', offer))),
+      inTurn(({ offer }) => this.#answer('call-renegotiate-answer', offer)),
     );
     on(
       'call-renegotiate-answer',
-      ours(({ answer }) => this.#queue(() => this.#settle(answer))),
+      inTurn(({ answer }) => this.#settle(answer)),
     );
     on(
       'call-rejoin-offer',
-      ours(({ offer }) => this.#queue(() => this.#answer('call-rejoin-answer', offer))),
+      inTurn(({ offer }) => this.#answer('call-rejoin-answer', offer)),
     );
     on(
       'call-rejoin-answer',
-      ours(({ answer }) => this.#queue(() => this.#settle(answer))),
+      inTurn(({ answer }) => this.#settle(answer)),
     );
-    on('ice-candidate', (candidate) => this.#queue(() => this.#hear(candidate)));
+    on('ice-candidate', (candidate) => this.#queue(() => this.link?.hear(candidate)));
     on(
       'call-peer-disconnected',
-      ours(() => this.#queue(() => this.#peerLeft())),
+      inTurn(() => this.#peerLeft()),
     );
     on(
       'call-ended',
@@ -162,24 +154,20 @@ export class Call extends EventTarget {
   }
 
   #peerLeft() {
-    if (this.phase !== 'idle')
-      this.#become({ phase: 'away', note: `${this.peer} lost the connection. Waiting for their return…` });
+    if (this.phase === 'idle') return;
+    this.#become({ phase: 'away', note: `${this.peer} lost the connection. Waiting for their return…` });
   }
 
-  #ring(message) {
-    const { conversationId, fromUserId: peer } = message;
-    const busy = this.phase !== 'idle' && conversationId !== this.conversationId;
-    if (busy) {
+  #ring({ conversationId, fromUserId: peer, offer }) {
+    if (this.phase !== 'idle' && conversationId !== this.conversationId) {
       this.#log.note(`${peer} called while busy`);
       this.#ask('call-end', { conversationId });
       return;
     }
-    this.#incoming = message;
-    this.#early = [];
-    // Both called at once: the server let one through, and ours is being refused.
+    // Both called at once: the server let theirs through, and ours is refused or never sent.
     const crossed = this.phase === 'calling';
-    this.#drop();
-    this.#become({ phase: 'ringing', conversationId, peer, role: 'answerer', note: `${peer} is calling` });
+    this.#offered = offer;
+    this.#begin({ phase: 'ringing', conversationId, peer, role: 'answerer', note: `${peer} is calling` });
     if (crossed) this.accept();
   }
 
@@ -187,165 +175,103 @@ export class Call extends EventTarget {
 
   /** `call-offer` or `call-rejoin-offer`: a new connection, our description first. */
   async #offer(event) {
-    // The other side's offer may have come first.
-    if (this.phase !== (event === 'call-offer' ? 'calling' : 'rejoining')) return;
-    const pc = await this.#open();
-    if (!pc) return;
-    this.#addCamera(pc);
-    await pc.setLocalDescription();
-    const reply = await this.#ask(event, { conversationId: this.conversationId, offer: descriptionOf(pc) });
-    if (pc !== this.pc) return;
-    if (reply.ok) return this.#releaseCandidates();
-    // The other side was faster with its rejoin offer, which follows; or the connection went and a fresh one tries again.
-    if (event === 'call-rejoin-offer' && (reply.error === 'Rejoin in progress, answer it' || !this.#socket.connected))
-      return;
-    this.#finish(event === 'call-offer' ? `No call: ${reply.error}` : 'The call ended while you were away');
+    const first = event === 'call-offer';
+    // The other side's offer may have come before it.
+    if (this.phase !== (first ? 'calling' : 'rejoining')) return;
+    const link = await this.#open();
+    const { conversationId } = this;
+    const reply = await this.#ask(event, { conversationId, offer: await link.offer(this.near) });
+    if (link !== this.link) return;
+    if (reply.ok) return link.release();
+    if (first) return this.#finish(`No call: ${reply.error}`);
+    // The other side was faster with its rejoin offer, which follows; or the connection went, and a fresh one tries again.
+    if (reply.error === 'Rejoin in progress, answer it' || !this.#socket.connected) return;
+    this.#finish('The call ended while you were away');
   }
 
   /** Answers an offer: the first one and a rejoin on a new connection, a renegotiation on the one we have. */
   async #answer(event, offer) {
     const again = event === 'call-renegotiate-answer';
-    const pc = again ? this.pc : await this.#open();
-    if (!pc) return;
-    if (pc.signalingState === 'have-local-offer') await this.#rollBack(pc);
-    await pc.setRemoteDescription(offer);
-    if (!again) this.#addCamera(pc);
-    await pc.setLocalDescription();
-    if (pc !== this.pc) return;
-    const reply = await this.#ask(event, { conversationId: this.conversationId, answer: descriptionOf(pc) });
-    if (pc !== this.pc) return;
+    const link = again ? this.link : await this.#open();
+    if (!link) return;
+    const { conversationId } = this;
+    const reply = await this.#ask(event, { conversationId, answer: await link.answer(offer, this.near) });
+    if (link !== this.link) return;
     if (!reply.ok) {
       if (!again) this.#finish(`No call: ${reply.error}`);
       return;
     }
-    this.#releaseCandidates();
-    for (const candidate of reply.candidates ?? []) await this.#add(candidate);
-    await this.#agreed(pc);
+    link.release();
+    for (const candidate of reply.candidates ?? []) await link.hear(candidate);
+    this.#agreed(link);
   }
 
   /** The other side's answer to whatever we offered. */
   async #settle(answer) {
-    const { pc } = this;
-    if (pc?.signalingState !== 'have-local-offer') return;
-    await pc.setRemoteDescription(answer);
-    await this.#agreed(pc);
+    const { link } = this;
+    if (await link?.settle(answer)) this.#agreed(link);
   }
 
-  async #agreed(pc) {
-    for (const candidate of this.#early.splice(0)) await this.#add(candidate);
-    if (pc !== this.pc) return;
+  #agreed(link) {
+    if (link !== this.link) return;
     // On a new connection the screen comes after the call itself.
-    if (this.screen && !this.#screenSender) {
-      this.#sendScreen();
-      this.#renegotiate ??= {};
-    }
-    this.#become({ phase: 'connected', note: pc.connectionState === 'connected' ? '' : 'Connecting…' });
+    if (link.show(this.screen)) this.#renegotiate ??= {};
+    this.#become({ phase: 'connected', note: link.isConnected ? '' : 'Connecting…' });
     if (this.#renegotiate) this.#queue(() => this.#offerAgain());
   }
 
   async #offerAgain() {
-    const { pc } = this;
-    const ready = this.#renegotiate && this.phase === 'connected' && pc?.signalingState === 'stable';
-    if (!ready || !this.#socket.connected) return;
+    const { link, conversationId } = this;
+    const ready = this.#renegotiate && this.phase === 'connected' && link?.isStable && this.#socket.connected;
+    if (!ready) return; // the answer that is awaited asks again
     const options = this.#renegotiate;
     this.#renegotiate = null;
-    if (options.iceRestart) pc.restartIce();
-    await pc.setLocalDescription();
-    if (pc !== this.pc) return;
-    const offer = descriptionOf(pc);
-    const reply = await this.#ask('call-renegotiate-offer', { conversationId: this.conversationId, offer });
-    if (reply.ok || pc !== this.pc) return;
-    // Glare: the other side's offer won. Ours is taken back and made again once theirs is answered.
-    await this.#rollBack(pc);
+    const offer = await link.offer(this.near, options);
+    const reply = await this.#ask('call-renegotiate-offer', { conversationId, offer });
+    if (reply.ok || link !== this.link) return;
+    // Glare: the other side's offer won. Ours is taken back, and made again once theirs is answered.
+    await link.rollBack();
     this.#renegotiate = { ...options, ...this.#renegotiate };
     setTimeout(() => this.#queue(() => this.#offerAgain()), 400 + Math.random() * 600);
   }
 
-  async #rollBack(pc) {
-    if (pc.signalingState === 'have-local-offer') await pc.setLocalDescription({ type: 'rollback' });
-  }
-
-  #sendScreen() {
-    const [track] = this.screen?.getVideoTracks() ?? [];
-    if (!track || !this.pc || this.#screenSender) return;
-    this.#screenSender = this.pc.addTrack(track, this.screen);
-  }
-
-  #stopScreen() {
+  #show(screen) {
     close(this.screen);
-    this.screen = null;
-    const sender = this.#screenSender;
-    this.#screenSender = null;
-    this.#queue(() => sender && this.pc?.getSenders().includes(sender) && this.pc.removeTrack(sender));
+    this.screen = screen;
+    this.#queue(() => this.link?.show(screen));
     this.renegotiate();
     this.#changed();
   }
 
-  /** A new connection in place of the old one, our tracks in it where we offer. Null where the call ended meanwhile. */
+  /** A new connection in place of the old one. Throws LinkClosed where the call ended meanwhile. */
   async #open() {
-    const { conversationId } = this;
-    this.near ??= await openCamera(this.#me);
-    if (this.conversationId !== conversationId || this.phase === 'idle') {
-      close(this.near);
-      this.near = null;
-      return null;
+    const turn = this.#turn;
+    const near = this.near ?? (await openCamera(this.#me));
+    if (turn !== this.#turn) {
+      close(near);
+      throw new LinkClosed();
     }
+    this.near = near;
     this.#drop();
-    this.#early = [];
-    const pc = new RTCPeerConnection({ iceServers: [] });
-    this.pc = pc;
-    this.#outgoing = [];
-    pc.onicecandidate = ({ candidate }) => pc === this.pc && candidate?.candidate && this.#tell(candidate.toJSON());
-    pc.ontrack = () => this.#changed();
-    pc.onconnectionstatechange = () => pc === this.pc && this.#linkChanged();
-    return pc;
+    const link = new Link(
+      (candidate) => this.#tell(candidate),
+      (state) => this.#linkChanged(state),
+    );
+    this.link = link;
+    return link;
   }
 
-  #addCamera(pc) {
-    for (const track of this.near.getTracks()) pc.addTrack(track, this.near);
-  }
-
-  #linkChanged() {
-    if (this.pc.connectionState === 'connected' && this.phase === 'connected') this.note = '';
-    if (this.pc.connectionState === 'failed' && this.phase === 'connected' && this.role === 'offerer') {
+  #linkChanged(state) {
+    if (this.phase === 'connected' && state === 'connected') this.note = '';
+    if (this.phase === 'connected' && state === 'failed' && this.role === 'offerer') {
       this.renegotiate({ iceRestart: true });
     }
     this.#changed();
   }
 
-  // Candidates.
-
   #tell(iceCandidate) {
-    if (!isUsable(iceCandidate.candidate)) return;
-    if (this.#outgoing) this.#outgoing.push(iceCandidate);
-    else this.#sendCandidate(iceCandidate);
-  }
-
-  /** Ours wait until the server knows the call that they belong to. */
-  #releaseCandidates() {
-    const waiting = this.#outgoing ?? [];
-    this.#outgoing = null;
-    for (const candidate of waiting) this.#sendCandidate(candidate);
-  }
-
-  #sendCandidate(iceCandidate) {
     const { conversationId, role } = this;
     this.#ask('ice-candidate', { conversationId, iceCandidate, didIOffer: role === 'offerer' });
-  }
-
-  async #hear(candidate) {
-    if (this.pc?.remoteDescription) await this.#add(candidate);
-    else if (this.phase !== 'idle' && this.#early.length < mostEarly) this.#early.push(candidate);
-  }
-
-  async #add(candidate) {
-    if (!isUsable(candidate?.candidate)) return;
-    try {
-      await this.pc?.addIceCandidate(candidate);
-    } catch (error) {
-      // One that trails from a connection before this one.
-      console.info('candidate not used:', error.message);
-    }
   }
 
   // Plumbing.
@@ -375,10 +301,16 @@ export class Call extends EventTarget {
 
   #queue(step) {
     this.#work = this.#work.then(step).catch((error) => {
+      if (error instanceof LinkClosed) return; // the call went on without this step, or ended
       console.error(error);
       this.#log.note(`${error.name}: ${error.message}`);
     });
-    return this.#work;
+  }
+
+  #begin(values) {
+    this.#turn += 1;
+    this.#drop();
+    this.#become(values);
   }
 
   #become(values) {
@@ -388,23 +320,19 @@ export class Call extends EventTarget {
   }
 
   #drop() {
-    this.pc?.close();
-    this.pc = null;
-    this.#outgoing = null;
-    this.#screenSender = null;
+    this.link?.close();
+    this.link = null;
     this.#renegotiate = null;
   }
 
   #finish(note) {
-    this.#drop();
     close(this.near);
     close(this.screen);
     this.near = null;
     this.screen = null;
-    this.#incoming = null;
-    this.#early = [];
+    this.#offered = null;
     sessionStorage.removeItem(`call:${this.#me}`);
-    this.#become({ ...fresh, note });
+    this.#begin({ ...idle, note });
   }
 
   #changed() {

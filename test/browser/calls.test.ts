@@ -157,6 +157,31 @@ describe.each(['websocket', 'polling'])('on %s', (transport) => {
     });
   });
 
+  test.each<Path>(['legacy', 'new'])(
+    'both call in the same moment on the %s path: one call comes of it',
+    async (path) => {
+      await stage.moveCalls(path);
+      await servedBy(path, ['call-offer', 'call-answer', 'call-end'], async () => {
+        const both = [alice, bob];
+        // Not through the mouse: a page that rings already would hide the button.
+        await Promise.all(both.map((person) => person.page.evaluate('document.getElementById("call").click()')));
+        // One was faster: the other one's page answers by itself, or rings where it had not begun to call.
+        await until('both to be in the call', async () => {
+          const phases = await Promise.all(both.map(async (person) => (await person.shown()).phase));
+          const ringing = both[phases.indexOf('ringing')];
+          if (ringing) await ringing.click('Accept');
+          return phases.every((phase) => phase === 'connected');
+        });
+        await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+        expect((await Promise.all(both.map((person) => person.shown()))).map(({ role }) => role).sort()).toEqual([
+          'answerer',
+          'offerer',
+        ]);
+        await hangUp();
+      });
+    },
+  );
+
   // The last ones: they reload the pages.
   test.each<Path>(['legacy', 'new'])(
     'reloading in a call on the %s path: it comes back, with the roles kept',
