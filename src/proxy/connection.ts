@@ -64,6 +64,8 @@ class Connection implements PacketOwner, Connected {
   readonly #serving: Serving;
   /** Sockets that the legacy accepted, by namespace. */
   readonly #peers = new Map<string, Peer>();
+  /** Namespaces in which the legacy told the browser a `pid`. */
+  readonly #recoverable = new Set<string>();
   /** Tokens of CONNECT packets that the legacy has not answered yet. */
   readonly #connecting = new Map<string, string | undefined>();
   /** Query, cookie and headers of the handshake, for tokens that stand there; not kept where no source asks for them. */
@@ -85,6 +87,10 @@ class Connection implements PacketOwner, Connected {
 
   peer(ns: string): Peer | undefined {
     return this.#peers.get(ns);
+  }
+
+  recoverable(ns: string): boolean {
+    return this.#recoverable.has(ns);
   }
 
   attach(transport: Transport): void {
@@ -174,6 +180,7 @@ class Connection implements PacketOwner, Connected {
       token,
     };
     this.#peers.set(packet.ns, peer);
+    if (pidOf(packet) !== undefined) this.#recoverable.add(packet.ns);
     registry.add(peer);
     // The packet passes first: nothing may reach the browser on this socket before it.
     queueMicrotask(() => {
@@ -186,6 +193,7 @@ class Connection implements PacketOwner, Connected {
     const peer = this.#peers.get(ns);
     if (!peer) return;
     this.#peers.delete(ns);
+    this.#recoverable.delete(ns);
     this.#serving.registry.remove(peer);
     for (const service of this.#serving.services) service.disconnected(peer, cause);
   }
@@ -267,9 +275,12 @@ function withoutId(packet: Packet): Outgoing {
   };
 }
 
-function sidOf(packet: Packet): string | undefined {
+const sidOf = (packet: Packet): string | undefined => connectField(packet, 'sid');
+const pidOf = (packet: Packet): string | undefined => connectField(packet, 'pid');
+
+function connectField(packet: Packet, name: 'sid' | 'pid'): string | undefined {
   const data = decodeArgs(packet)?.[0];
   if (typeof data !== 'object' || data === null) return undefined;
-  const { sid } = data as Record<string, unknown>;
-  return typeof sid === 'string' && sid !== '' ? sid : undefined;
+  const value = (data as Record<string, unknown>)[name];
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }

@@ -12,6 +12,8 @@ export interface Connected {
   readonly transport: Transport | null;
   /** The socket that this connection has in the namespace now. */
   peer(ns: string): Peer | undefined;
+  /** The legacy can recover that socket's session (socket.io's connection state recovery). */
+  recoverable(ns: string): boolean;
 }
 
 export class Registry implements Delivery {
@@ -44,7 +46,9 @@ export class Registry implements Delivery {
   emit(to: SocketRef, event: string, arg: unknown): boolean {
     const connection = this.#of(to);
     if (!connection?.transport) return false;
-    connection.transport.send([encodeEvent(to.ns, event, [arg])]);
+    // A client that can be recovered takes a text at an event's end for the legacy's offset, which it would then have lost.
+    const args = typeof arg === 'string' && connection.recoverable(to.ns) ? [arg, null] : [arg];
+    connection.transport.send([encodeEvent(to.ns, event, args)]);
     return true;
   }
 
