@@ -182,7 +182,25 @@ describe.each(['websocket', 'polling'])('on %s', (transport) => {
     },
   );
 
-  // The last ones: they reload the pages.
+  // The last ones: they load the pages anew.
+  test.each<Path>(['legacy', 'new'])(
+    'one side is gone for a while on the %s path: the other one is told, and the call goes on',
+    async (path) => {
+      await stage.moveCalls(path);
+      await servedBy(path, ['call-rejoin-offer', 'call-rejoin-answer', 'call-end'], async () => {
+        await call();
+        await bob.page.goto('about:blank');
+        await alice.page.getByText(`${bob.name} lost the connection`).waitFor();
+        expect((await alice.shown()).phase).toBe('away');
+        await bob.page.goBack();
+        await Promise.all([alice.reaches('connected'), bob.reaches('connected')]);
+        await Promise.all([alice.sees('camera'), bob.sees('camera')]);
+        await hangUp();
+      });
+      expect(await alice.neverReloaded()).toBe(true);
+    },
+  );
+
   test.each<Path>(['legacy', 'new'])(
     'reloading in a call on the %s path: it comes back, with the roles kept',
     async (path) => {
