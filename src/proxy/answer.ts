@@ -1,7 +1,7 @@
 // An answer on its way to the browser: the legacy's, streamed as it comes, or a short refusal of our own.
 // Knows nothing of requests or of what an answer means.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answerHeaders } from './headers.js';
+import { answerHeaders, type RawHeaders, withoutTrailer } from './headers.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -11,8 +11,10 @@ export function relayAnswer(answer: IncomingMessage, response: ServerResponse): 
     answer.destroy();
     return;
   }
-  response.sendDate = false;
-  response.writeHead(answer.statusCode!, answer.statusMessage, answerHeaders(answer.rawHeaders));
+  if (!writeAnswerHead(response, answer.statusCode, answer.statusMessage, answerHeaders(answer.rawHeaders))) {
+    answer.destroy();
+    return;
+  }
   // Heads of event streams must not wait for the first byte of the body. (`flushHeaders` would write UTF-8 where
   // header bytes over 0x7f are to stay single bytes.)
   response.write(NOTHING);
@@ -31,6 +33,34 @@ export function relayAnswer(answer: IncomingMessage, response: ServerResponse): 
     if (!response.writableFinished) answer.destroy();
   });
 }
+
+/**
+ * The head of the legacy's answer. False, and a 502 for the browser, where Node's client read what its server can't write:
+ * a status below 100, control characters in the reason. Never throws: that would take every other connection along.
+ */
+export function writeAnswerHead(
+  response: ServerResponse,
+  status: number | undefined,
+  reason: string | undefined,
+  headers: RawHeaders,
+): boolean {
+  response.sendDate = false;
+  try {
+    // `Trailer` is refused by Node where the answer is not chunked: no body, a known length, an HTTP/1.0 browser.
+    const chunked = response.req.httpVersion === '1.1' && response.req.method !== 'HEAD' && hasBody(status);
+    const list = chunked && !hasLength(headers) ? [...headers] : withoutTrailer(headers);
+    response.writeHead(status ?? 502, reason, list);
+    return true;
+  } catch (error) {
+    response.statusMessage = '';
+    refuse(response, 502, error instanceof RangeError ? 'legacy answered no status' : 'legacy answered an odd head');
+    return false;
+  }
+}
+
+const hasBody = (status: number | undefined): boolean => status !== 204 && status !== 304;
+const hasLength = (headers: RawHeaders): boolean =>
+  headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'content-length');
 
 /** `{"error":"…"}`; where the answer has begun already, its connection is broken off instead. */
 export function refuse(response: ServerResponse, status: number, error: string, close = false): void {

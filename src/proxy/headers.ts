@@ -46,12 +46,18 @@ export function requestHeaders(request: IncomingMessage, trust: Trust, host: str
   const headers = endToEnd(request.rawHeaders);
   if (request.headers.host === undefined) headers.unshift('Host', host);
   addForwarded(headers, request, trust);
-  if (request.headers['transfer-encoding'] !== undefined) headers.push('Transfer-Encoding', 'chunked');
-  else if (request.headers['content-length'] === undefined && hasBodyByDefault(request.method)) {
+  if (request.headers['transfer-encoding'] !== undefined) {
+    headers.push('Transfer-Encoding', 'chunked');
+    return headers;
+  }
+  if (request.headers['content-length'] === undefined && hasBodyByDefault(request.method)) {
     headers.push('Content-Length', '0');
   }
-  return headers;
+  return withoutTrailer(headers);
 }
+
+/** `Trailer` announces fields behind a chunked body (RFC 9110 section 6.6.2); with any other Node throws over it. */
+export const withoutTrailer = (headers: RawHeaders): string[] => without(headers, (name) => name === 'trailer');
 
 /**
  * What goes to the legacy for an upgrade: everything as it came, and `X-Forwarded-*`. `stripExtensions` leaves
@@ -68,6 +74,7 @@ export function upgradeHeaders(
     (name) =>
       name === 'proxy-connection' ||
       name === 'http2-settings' ||
+      name === 'trailer' ||
       (stripExtensions && name === 'sec-websocket-extensions'),
   );
   if (request.headers.host === undefined) headers.unshift('Host', host);

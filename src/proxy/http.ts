@@ -77,8 +77,16 @@ export function accompany(
     }, timeout);
     timer.unref();
   });
-  passing.on('response', () => clearTimeout(timer));
-  passing.on('close', () => clearTimeout(timer));
+  let answered = false;
+  passing.on('response', () => {
+    answered = true;
+    clearTimeout(timer);
+  });
+  passing.on('close', () => {
+    clearTimeout(timer);
+    // A 101 that nobody asked for ends the request without an error.
+    if (!answered) refuse(response, 502, 'legacy gave no answer');
+  });
 }
 
 /**

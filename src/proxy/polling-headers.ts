@@ -22,7 +22,7 @@ const NOT_REPEATED = new Set([
   'date',
   'etag',
 ]);
-const FRAMING = new Set(['content-length', 'transfer-encoding']);
+const FRAMING = new Set(['content-length', 'transfer-encoding', 'trailer']);
 
 /** What an answer of our own repeats of the legacy's last answer to the same method: CORS, Cache-Control and the like. */
 export function repeated(raw: RawHeaders): string[] {

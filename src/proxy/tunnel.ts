@@ -1,6 +1,6 @@
 // Upgrades: the handshake passed to the legacy and back, and raw tunnels for what is not spliced. Knows nothing of
 // frames or packets. A pair of sockets lives and dies together: nothing here leaves one of them open alone.
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import { type ClientRequest, type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { refuse, relayAnswer } from './answer.js';
 import { type Trust, upgradeHeaders } from './headers.js';
@@ -60,15 +60,16 @@ export function passUpgrade(
       resolve(upgraded);
     };
     let answering = false;
+    let passing: ClientRequest | undefined;
     const refuseUpgrade = (status: number, error: string) => {
       if (settled) return;
       if (answering) return giveUp();
       refuse(answerOn(request, browser), status, error, true);
-      passing.destroy();
+      passing?.destroy();
       settle(null);
     };
     const giveUp = () => {
-      passing.destroy();
+      passing?.destroy();
       browser.destroy();
       settle(null);
     };
@@ -78,11 +79,17 @@ export function passUpgrade(
     );
     timer.unref();
 
-    const passing = upstream.requestUpgrade({
-      method: request.method ?? 'GET',
-      path: request.url ?? '/',
-      headers: upgradeHeaders(request, options.trust, upstream.hostHeader, options.stripExtensions),
-    });
+    try {
+      passing = upstream.requestUpgrade({
+        method: request.method ?? 'GET',
+        path: request.url ?? '/',
+        headers: upgradeHeaders(request, options.trust, upstream.hostHeader, options.stripExtensions),
+      });
+    } catch (error) {
+      // Node's client refuses a few request lines and header bytes that its server lets through.
+      refuseUpgrade(400, error instanceof Error ? error.message : 'bad request');
+      return;
+    }
     passing.on('error', () => refuseUpgrade(502, 'legacy is not reachable'));
     passing.on('information', (info) => {
       // Node hands 1xx answers over one by one; a 101 comes this way only where it names no protocol.
@@ -95,7 +102,7 @@ export function passUpgrade(
       answering = true;
       const response = answerOn(request, browser);
       response.on('close', giveUp);
-      answer.on('end', () => passing.destroy());
+      answer.on('end', () => passing?.destroy());
       clearTimeout(timer);
       relayAnswer(answer, response);
     });
