@@ -48,7 +48,7 @@ export async function startProxy(
       metrics: '127.0.0.1:0/metrics',
       legacy: [legacyUrl],
       routes: file,
-      ...(flags['jwks'] || flags['jwt-public-key-file'] ? {} : { 'jwt-secret-file': secretFile }),
+      ...(flags.jwks || flags['jwt-public-key-file'] ? {} : { 'jwt-secret-file': secretFile }),
       'drain-delay': '10ms',
       drain: '50ms',
       'log-level': 'debug',
