@@ -19,7 +19,10 @@ try {
   process.exit(1);
 }
 
-const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.json')], { stdio: 'inherit', cwd: root });
+const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], {
+  stdio: 'inherit',
+  cwd: root,
+});
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 
 for (const [from, to] of [

@@ -31,7 +31,8 @@ if (!withoutBrowser) {
 
 if (!testsOnly) {
   check('lint', [bin('@biomejs/biome/bin/biome'), 'check', '.']);
-  check('types and build', [join(root, 'scripts/build.mjs')]);
+  check('types', [bin('typescript/bin/tsc'), '--noEmit', '-p', join(root, 'tsconfig.json')]);
+  check('build', [join(root, 'scripts/build.mjs')]);
 }
 
 // The browser comes after the others, because encoding video wants the machine for itself.

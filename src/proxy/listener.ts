@@ -137,6 +137,8 @@ export class Listener {
     const steps = Math.max(1, Math.min(CLOSING_STEPS, Math.floor(ms / 20)));
     for (let left = steps; left > 0; left--) {
       const live = this.#live();
+      // New ones are refused, so none are left.
+      if (live.length === 0) return;
       const due = Math.ceil(live.length / left);
       for (const one of pickSome(live, due)) one.end(1001, 'going away');
       if (left > 1) await sleep((ms / steps) * (0.5 + Math.random()));
