@@ -19,8 +19,6 @@ export interface ConnectionDeps {
   readonly verifier: TokenVerifier;
   readonly tokenFrom: readonly TokenSource[];
   readonly signals: Signals;
-  /** Whether the route table in force names this namespace. */
-  readonly routed: (ns: string) => boolean;
 }
 
 /** Namespaces that a connection may be asking for at once; a browser uses a handful. */
@@ -54,11 +52,12 @@ interface Serving extends ConnectionDeps {
 class Connection implements PacketOwner, Connected {
   readonly number: ConnectionNumber;
   transport: Transport | null = null;
+  /** In every namespace, whatever the table names: a call outlives the table that it began under. */
   readonly interest: Interest = {
-    event: (ns, name) => this.#serving.byEvent.has(name) && this.#peers.has(ns) && this.#serving.routed(ns),
+    event: (ns, name) => this.#serving.byEvent.has(name) && this.#peers.has(ns),
   };
   readonly legacyInterest: Interest = {
-    event: (ns, name) => this.#serving.watchedBy.has(name) && this.#peers.has(ns) && this.#serving.routed(ns),
+    event: (ns, name) => this.#serving.watchedBy.has(name) && this.#peers.has(ns),
   };
 
   readonly #serving: Serving;
@@ -70,6 +69,8 @@ class Connection implements PacketOwner, Connected {
   readonly #connecting = new Map<string, string | undefined>();
   /** Query, cookie and headers of the handshake, for tokens that stand there; not kept where no source asks for them. */
   readonly #bearer: Omit<TokenBearer, 'auth'>;
+  /** Events taken and not served yet, in their order: a transport serves them once what came before has passed. */
+  readonly #taken = new Map<() => void, string>();
   #foreign = false;
   #closed = false;
 
@@ -112,6 +113,7 @@ class Connection implements PacketOwner, Connected {
         if (this.#connecting.size < mostPending) this.#connecting.set(packet.ns, this.#tokenOf(packet));
         return 'pass';
       case PacketType.DISCONNECT:
+        this.#serveTaken(packet.ns);
         this.#leave(packet.ns, 'browser');
         return 'pass';
       case PacketType.EVENT:
@@ -145,6 +147,7 @@ class Connection implements PacketOwner, Connected {
     if (this.#closed) return;
     this.#closed = true;
     for (const ns of [...this.#peers.keys()]) this.#leave(ns, cause);
+    this.#taken.clear();
     this.#serving.registry.close(this);
     if (this.transport) this.#serving.signals.connectionClosed(this.transport.kind, cause);
     this.transport = null;
@@ -156,12 +159,22 @@ class Connection implements PacketOwner, Connected {
     if (!peer || !service || this.#foreign) return 'pass';
     try {
       const { serve } = service.route(new PacketEvent(packet, peer, this));
-      return serve ?? 'pass';
+      if (!serve) return 'pass';
+      const once = (): void => {
+        if (this.#taken.delete(once)) serve();
+      };
+      this.#taken.set(once, packet.ns);
+      return once;
     } catch (error) {
       // Deciding failed: the legacy is the one that can still answer.
       this.#serving.signals.internalError(`routing ${packet.name}`, error);
       return 'pass';
     }
+  }
+
+  /** What a browser sent before it left counts, and counts before its leaving. */
+  #serveTaken(ns: string): void {
+    for (const [serve, of] of this.#taken) if (of === ns) serve();
   }
 
   #accepted(packet: Packet): void {

@@ -9,15 +9,24 @@ type Task = () => void | Promise<void>;
 
 interface Lane {
   readonly waiting: { readonly task: Task; readonly size: number }[];
+  readonly over: Promise<void>;
+  end(): void;
 }
 
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
+  readonly #byConnection = new Map<number, Set<Lane>>();
   /** Bytes that wait, by connection. */
   readonly #bytes = new Map<number, number>();
 
   busy(connection: number, key: string): boolean {
     return this.#lanes.size > 0 && this.#lanes.has(`${connection}\n${key}`);
+  }
+
+  /** Resolves once all that waits or runs for this connection is done; null where nothing does. */
+  idle(connection: number): Promise<unknown> | null {
+    const lanes = this.#byConnection.get(connection);
+    return lanes ? Promise.all([...lanes].map((lane) => lane.over)) : null;
   }
 
   /** Runs the task now, or after those before it in this lane; false where the bound is reached. Tasks must not throw. */
@@ -33,11 +42,21 @@ export class Lanes {
     }
     const running = task();
     if (running) {
-      const opened: Lane = { waiting: [] };
-      this.#lanes.set(id, opened);
+      const opened = this.#open(connection, id);
       void running.then(() => this.#next(connection, id, opened));
     }
     return true;
+  }
+
+  #open(connection: number, id: string): Lane {
+    let end!: () => void;
+    const over = new Promise<void>((resolve) => (end = resolve));
+    const lane: Lane = { waiting: [], over, end };
+    this.#lanes.set(id, lane);
+    const lanes = this.#byConnection.get(connection);
+    if (lanes) lanes.add(lane);
+    else this.#byConnection.set(connection, new Set([lane]));
+    return lane;
   }
 
   #next(connection: number, id: string, lane: Lane): void {
@@ -45,6 +64,9 @@ export class Lanes {
       const next = lane.waiting.shift();
       if (!next) {
         this.#lanes.delete(id);
+        const lanes = this.#byConnection.get(connection);
+        if (lanes?.delete(lane) && lanes.size === 0) this.#byConnection.delete(connection);
+        lane.end();
         return;
       }
       const left = (this.#bytes.get(connection) ?? 0) - next.size;

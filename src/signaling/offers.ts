@@ -151,6 +151,7 @@ export class Offers {
   /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
   async #toLegacy(offer: Offer, because: Because): Promise<OfferOutcome> {
     await offer.accepting.earlierSettled();
+    if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
     const session = this.#session(offer.key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
     this.#claims.forwarded(keyOf(offer.key), 'call-offer', offer.event.peer, this.#deps.clock.now());

@@ -27,7 +27,9 @@ export function startReaper(deps: ReaperDeps): { close(): void; sweep(): Promise
     signaling.sweep();
     for await (const session of store.all()) {
       const age = clock.now() - session.since;
-      if (age <= (session.state === 'AWAITING_REJOIN' ? rejoinTimeout : maxAge)) continue;
+      // A call that waits for both goes on waiting while its rejoin is offered.
+      const waits = session.state === 'AWAITING_REJOIN' || session.waitsForBoth;
+      if (age <= (waits ? rejoinTimeout : maxAge)) continue;
       await signaling.calls.apply(session, (now) => now && { type: 'sweep', rejoinTimeout, maxAge });
     }
   }

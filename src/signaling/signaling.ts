@@ -1,6 +1,6 @@
 // The signaling service: the first service behind the proxy. Routes each call event (rules in routing/decide.ts), keeps
 // the order of one browser's events about one conversation, and has them served or forwarded. Knows no transport.
-import type { ConversationId, Namespace } from '../base/ids.js';
+import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type {
   Decision,
   DropCause,
@@ -116,11 +116,23 @@ export class Signaling implements Service {
     if (peer.user !== undefined) this.#guard('connected', this.#arrived({ user: peer.user, socket: peer.ref }));
   }
 
+  /** What this socket sent before it left may still wait for a ticket: the call loses its seat only after that. */
   disconnected(peer: Peer, cause: DropCause): void {
-    this.#claims.disconnected(peer.ref);
-    this.#early.disconnected(peer.ref);
-    this.#retries.disconnected(peer.ref);
+    const waiting = this.#lanes.idle(peer.ref.connection);
+    this.#forget(peer.ref);
     this.#guard('disconnected', this.#dropped(peer, cause));
+    if (!waiting) return;
+    const after = waiting.then(() => {
+      this.#forget(peer.ref);
+      return this.#dropped(peer, cause);
+    });
+    this.#guard('disconnected', after);
+  }
+
+  #forget(ref: SocketRef): void {
+    this.#claims.disconnected(ref);
+    this.#early.disconnected(ref);
+    this.#retries.disconnected(ref);
   }
 
   owns(ns: Namespace, conversationId: ConversationId): boolean {
@@ -189,6 +201,11 @@ export class Signaling implements Service {
 
   #enqueue(event: InboundEvent, key: CallKey, decided: Decision | undefined, accepting: Accepting | undefined): void {
     const { signals, delivery } = this.#deps;
+    // Its socket has left, and so has its seat: only an end can still be meant.
+    if (event.name !== 'call-end' && !delivery.isConnected(event.peer.ref)) {
+      accepting?.done();
+      return;
+    }
     const arrived = this.#retries.arrival();
     const taken = this.#lanes.run(event.peer.ref.connection, keyOf(key), event.size, () => {
       try {
@@ -219,6 +236,7 @@ export class Signaling implements Service {
     if (!decision) {
       decision = this.#decide(event, k);
       if (decision.path === 'legacy') {
+        if (!delivery.isConnected(event.peer.ref)) return;
         this.#toLegacy(event, k, decision);
         event.forward();
         return;
@@ -325,7 +343,8 @@ export class Signaling implements Service {
 
   /** Null where the event repeats an earlier one, which answers it. */
   #track(event: InboundEvent, k: string, arrived: number): Tracked | null {
-    if (!event.ackRequested) return { event, first: null, answer: undefined };
+    if (!event.ackRequested || !this.#deps.delivery.isConnected(event.peer.ref))
+      return { event, first: null, answer: undefined };
     const call = this.#callOf(event, k);
     const what = `${k}\n${event.name}\n${event.digest()}`;
     const first = this.#retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
@@ -365,6 +384,7 @@ export class Signaling implements Service {
   async #dropped(peer: Peer, cause: DropCause): Promise<void> {
     const { store, delivery } = this.#deps;
     for (const session of await store.bySocket(peer.ref)) {
+      if (this.#lanes.busy(peer.ref.connection, keyOf(session))) continue;
       await this.calls.apply(session, (now) => {
         if (now === null) return null;
         const { offerer, answerer } = now.seats;
