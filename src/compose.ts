@@ -100,7 +100,6 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       verifier: createTokenVerifier(keys, { clock, userClaim: config.userClaim }),
       tokenFrom: config.tokenFrom,
       signals,
-      routed: (ns) => table.has(ns),
     });
     const trust = trusts(config.trustProxy);
     const polling = new PollingSessions({ connections, upstreams, trust, signals });

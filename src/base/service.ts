@@ -80,7 +80,7 @@ export interface Service {
   readonly watched: ReadonlySet<string>;
   /** Cheap; asked for each packet of the legacy's that could be one of `watched`. */
   watching(): boolean;
-  /** Decides synchronously. Called for every event of `events` in a namespace that the route table names. */
+  /** Decides synchronously. Called for every event of `events`, in every namespace. */
   route(event: InboundEvent): Routed;
   /** A watched event passes from the legacy to a browser. */
   passed(event: LegacyEvent): void;
