@@ -1,0 +1,181 @@
+// What is tested: the paths by name and where each is reached, either processes of the runner's own or the URLs of a
+// staging backend. Knows nothing of scenarios.
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Target } from '../play/play.js';
+import { Problem } from '../play/problem.js';
+import { Witnesses } from '../play/witness.js';
+import type { Identity } from './identity.js';
+import { type ProxyProcess, startProxy, startStub } from './processes.js';
+
+/** The last needs a table that takes relay events alone out of the stream, which this version has not. */
+export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
+export type PathName = (typeof paths)[number];
+export const availablePaths = ['legacy', 'proxy-legacy', 'proxy-new'] as const satisfies readonly PathName[];
+
+/** What a scenario needs besides a URL. */
+export type Need = 'flip' | 'restart';
+
+export interface Targets {
+  readonly rejoinTimeoutMs: number;
+  readonly legacyUrl: string;
+  /** Why a path, or what a scenario needs there, can't be had; undefined where it can. */
+  missing(path: PathName, needs: ReadonlySet<Need>): string | undefined;
+  /** Plays on it; one that needs something gets processes that nobody else uses. */
+  use<T>(path: PathName, needs: ReadonlySet<Need>, play: (target: Target) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export interface Common {
+  readonly identity: () => Identity;
+  readonly patienceMs: number;
+  /** Of this run: witnesses are users of their own. */
+  readonly run: string;
+}
+
+const notYet = 'relay events alone can not be routed in this version';
+
+function witnessesAt(url: string, path: string, { identity, patienceMs, run }: Common): Witnesses {
+  return new Witnesses({
+    url,
+    patienceMs,
+    signIn: (name) => identity().signIn(`parity-own-${name}-${path}-${run}`, 'valid'),
+    conversation: (a, b) =>
+      identity().conversation([
+        { id: a, token: undefined },
+        { id: b, token: undefined },
+      ]),
+  });
+}
+
+/** Stub and proxies as processes of our own. `secret` is written where they find it. */
+export async function ownTargets(
+  secret: Buffer,
+  rejoinTimeoutMs: number,
+  wanted: readonly PathName[],
+  common: Common,
+  stubArgs: readonly string[] = [],
+): Promise<Targets> {
+  const folder = await mkdtemp(join(tmpdir(), 'parity-'));
+  const secretFile = join(folder, 'secret');
+  await writeFile(secretFile, secret, { mode: 0o600 });
+  const times = { rejoinTimeoutMs };
+  const stops: (() => Promise<void>)[] = [];
+  const close = async () => {
+    await Promise.all(stops.splice(0).map((stop) => stop()));
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    const stub = await startStub(secretFile, times, undefined, stubArgs);
+    stops.push(() => stub.kill());
+    const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : 'legacy');
+    const shared = new Map<PathName, Target>();
+    await Promise.all(
+      wanted.map(async (path) => {
+        let { url } = stub;
+        if (path !== 'legacy') {
+          const proxy = await startProxy(stub.url, folder, routesOf(path), times);
+          stops.push(() => proxy.kill());
+          url = proxy.url;
+        }
+        shared.set(path, { path, url, witnesses: witnessesAt(url, path, common) });
+      }),
+    );
+    const dedicated = async <T>(path: PathName, play: (target: Target) => Promise<T>): Promise<T> => {
+      let own = await startStub(secretFile, times, undefined, stubArgs);
+      let proxy: ProxyProcess | undefined;
+      try {
+        if (path !== 'legacy') proxy = await startProxy(own.url, folder, routesOf(path), times);
+        const url = proxy?.url ?? own.url;
+        const target: Target = {
+          path,
+          url,
+          witnesses: witnessesAt(url, path, common),
+          flip: async (to) => proxy?.setRoutes(to),
+          async restart() {
+            const address = new URL(own.url).host;
+            await own.kill();
+            own = await startStub(secretFile, times, address, stubArgs);
+          },
+        };
+        return await play(target);
+      } finally {
+        await Promise.all([own.kill(), proxy?.kill()]);
+      }
+    };
+    return {
+      rejoinTimeoutMs,
+      legacyUrl: stub.url,
+      missing: (path) => (path === 'peeled' ? notYet : undefined),
+      async use(path, needs, play) {
+        if (needs.size > 0) return dedicated(path, play);
+        return play(shared.get(path) as Target);
+      },
+      async close() {
+        await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+export interface GivenUrls {
+  readonly legacy: string;
+  readonly proxy: string | undefined;
+  /** The admin API, through which routes are set. */
+  readonly admin: string | undefined;
+}
+
+/** Backends that run already. Without an admin API the proxy is played as it is routed: its path is named by the caller. */
+export async function givenTargets(
+  urls: GivenUrls,
+  rejoinTimeoutMs: number,
+  proxyIs: 'proxy-legacy' | 'proxy-new',
+  common: Common,
+): Promise<Targets> {
+  for (const [name, url] of Object.entries(urls)) if (url !== undefined) await reach(`--${name}`, url as string);
+  const url = (path: PathName) => (path === 'legacy' ? urls.legacy : path === proxyIs ? urls.proxy : undefined);
+  const shared = new Map<PathName, Target>();
+  return {
+    rejoinTimeoutMs,
+    legacyUrl: urls.legacy,
+    missing(path, needs) {
+      if (path === 'peeled') return notYet;
+      if (url(path) === undefined) {
+        return path === 'legacy' || urls.proxy === undefined
+          ? 'no URL was given for it'
+          : `the proxy is routed as ${proxyIs}; see --proxy-is`;
+      }
+      if (needs.has('restart')) return 'needs processes of its own';
+      if (needs.has('flip')) return 'needs the admin API';
+      return undefined;
+    },
+    async use(path, _needs, play) {
+      const at = url(path) as string;
+      const target = shared.get(path) ?? { path, url: at, witnesses: witnessesAt(at, path, common) };
+      shared.set(path, target);
+      return play(target);
+    },
+    async close() {
+      await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
+    },
+  };
+}
+
+/** @throws Problem where nobody answers there. */
+async function reach(flag: string, url: string): Promise<void> {
+  try {
+    await fetch(url, { signal: AbortSignal.timeout(10_000) }).then((response) => response.arrayBuffer());
+  } catch (error) {
+    const cause = (error as { cause?: { code?: string } }).cause?.code ?? (error as Error).name;
+    throw new Problem(`${flag} ${url} can't be reached (${cause}); start it, or mend the URL`);
+  }
+}
+
+/** A secret for processes of our own. */
+export const newSecret = (): Buffer => Buffer.from(randomBytes(32).toString('hex'));
