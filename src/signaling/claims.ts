@@ -9,9 +9,12 @@ import type { Role } from '../call/session.js';
 interface LegacyClaim {
   readonly key: string;
   readonly at: number;
-  /** True once the legacy was seen to act on the offer. */
+  /** What was forwarded and made us believe that the legacy has this call; undefined where it told a browser so itself. */
+  readonly begun: { readonly event: string; readonly peer: Peer } | undefined;
+  /** True once the legacy was seen to act on it. */
   confirmed: boolean;
   answered: boolean;
+  /** Null where it is not known, or not behind this proxy. */
   readonly seats: Record<Role, Peer | null>;
   readonly lost: Set<Role>;
   /** Users and sockets that the legacy itself treated as parties. */
@@ -23,6 +26,16 @@ interface LegacyClaim {
 
 /** Refusals of a `call-offer` that say that a call is there: the claim stays. */
 const stillThere = new Set(['Call already in progress', 'Call is recovering, rejoin instead']);
+/** Of any other event: the only refusals that do not say so. */
+const noneThere = /^(No such call|Malformed )/;
+/** Events that only the owner of a live call is sent; of a candidate that can't be said, it may run ahead of its offer. */
+const ofLiveCalls = new Set([
+  'call-answer',
+  'call-rejoin-offer',
+  'call-rejoin-answer',
+  'call-renegotiate-offer',
+  'call-renegotiate-answer',
+]);
 
 export const maxAge = 6 * 3_600_000;
 /** A claim is a few hundred bytes; the bound keeps a flood of offers for made-up conversations below 100 MB. */
@@ -77,11 +90,18 @@ export class Claims {
 
   /** A call event goes on to the legacy. */
   forwarded(key: string, event: string, peer: Peer, now: number): void {
-    const claim = this.#legacy.get(key);
+    let claim = this.#legacy.get(key);
     if (event === 'call-offer') {
-      if (!claim) this.#claim(key, peer, now);
+      // A guess that the legacy may still refute says nothing of the call that begins here.
+      if (claim && !claim.confirmed && claim.begun?.event !== event) {
+        this.#drop(claim);
+        claim = undefined;
+      }
+      claim ??= this.#claim(key, now, { event, peer }, peer);
       return;
     }
+    // A call that began before this proxy, or whose other party is not behind it.
+    if (ofLiveCalls.has(event)) claim ??= this.#claim(key, now, { event, peer });
     if (!claim) return;
     if (event === 'call-answer') {
       this.#asks(claim, claim.answering, peer);
@@ -91,8 +111,9 @@ export class Claims {
   }
 
   /** An event about this conversation passes from the legacy to a browser. */
-  passed(key: string, { peer, name, args }: LegacyEvent): void {
-    const claim = this.#legacy.get(key);
+  passed(key: string, { peer, name, args }: LegacyEvent, now: number): void {
+    let claim = this.#legacy.get(key);
+    if (name === 'call-offer' || name === 'call-rejoin-offer') claim ??= this.#claim(key, now);
     if (!claim) return;
     const payload = args[0] as Record<string, unknown>;
     switch (name) {
@@ -108,20 +129,18 @@ export class Claims {
         }
         break;
       case 'call-rejoin-offer':
+        claim.confirmed = true;
+        claim.callee ??= peer.user;
         this.#rejoined(claim, payload.fromUserId);
+        break;
+      case 'call-rejoin-answer':
+        claim.confirmed = true;
         break;
       case 'call-ended':
         if (payload.reason !== 'answered-elsewhere') this.#drop(claim);
         break;
       case 'error':
-        if (
-          payload.event === 'call-offer' &&
-          !claim.confirmed &&
-          sameSocket(claim.seats.offerer?.ref ?? peer.ref, peer.ref) &&
-          !stillThere.has(String(payload.message))
-        ) {
-          this.#drop(claim);
-        }
+        if (this.#isRefused(claim, peer, payload)) this.#drop(claim);
         break;
     }
   }
@@ -129,6 +148,10 @@ export class Claims {
   /** A socket is gone: the offerer's before the answer, or the second of both seats, ends the legacy's call. */
   disconnected(ref: SocketRef): void {
     for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
+      if (claim.begun && !claim.confirmed && sameSocket(claim.begun.peer.ref, ref)) {
+        this.#drop(claim);
+        continue;
+      }
       if (!claim.answered) {
         if (claim.seats.offerer && sameSocket(claim.seats.offerer.ref, ref)) this.#drop(claim);
         continue;
@@ -142,7 +165,7 @@ export class Claims {
     this.#bySocket.delete(socketKey(ref));
   }
 
-  #claim(key: string, offerer: Peer, now: number): void {
+  #claim(key: string, now: number, begun?: LegacyClaim['begun'], offerer: Peer | null = null): LegacyClaim {
     if (this.#legacy.size >= maxClaims) {
       this.#onBound();
       const oldest = this.#legacy.values().next().value;
@@ -151,7 +174,8 @@ export class Claims {
     const claim: LegacyClaim = {
       key,
       at: now,
-      confirmed: false,
+      begun,
+      confirmed: begun === undefined,
       answered: false,
       seats: { offerer, answerer: null },
       lost: new Set(),
@@ -160,7 +184,14 @@ export class Claims {
       rejoining: [],
     };
     this.#legacy.set(key, claim);
-    this.#index(claim, offerer.ref);
+    if (begun) this.#index(claim, begun.peer.ref);
+    return claim;
+  }
+
+  /** The legacy refuses what made us believe that it has this call. */
+  #isRefused({ begun, confirmed }: LegacyClaim, peer: Peer, { event, message }: Record<string, unknown>): boolean {
+    if (!begun || confirmed || begun.event !== event || !sameSocket(begun.peer.ref, peer.ref)) return false;
+    return event === 'call-offer' ? !stillThere.has(String(message)) : noneThere.test(String(message));
   }
 
   /** The legacy relays the last forwarded rejoin offer: that user's seat moved to the socket it came from. */
@@ -174,9 +205,10 @@ export class Claims {
 
   #isParty(claim: LegacyClaim, peer: Peer): boolean {
     const { offerer, answerer } = claim.seats;
-    for (const seat of [offerer, answerer]) if (seat && sameSocket(seat.ref, peer.ref)) return true;
+    const begun = claim.begun?.peer ?? null;
+    for (const seat of [offerer, answerer, begun]) if (seat && sameSocket(seat.ref, peer.ref)) return true;
     if (peer.user === undefined) return false;
-    return peer.user === offerer?.user || peer.user === answerer?.user || peer.user === claim.callee;
+    return [offerer, answerer, begun].some((seat) => seat?.user === peer.user) || peer.user === claim.callee;
   }
 
   #asks(claim: LegacyClaim, asking: Peer[], peer: Peer): void {
@@ -194,7 +226,13 @@ export class Claims {
 
   #drop(claim: LegacyClaim): void {
     if (this.#legacy.get(claim.key) === claim) this.#legacy.delete(claim.key);
-    for (const peer of [claim.seats.offerer, claim.seats.answerer, ...claim.answering, ...claim.rejoining]) {
+    for (const peer of [
+      claim.begun?.peer,
+      claim.seats.offerer,
+      claim.seats.answerer,
+      ...claim.answering,
+      ...claim.rejoining,
+    ]) {
       if (!peer) continue;
       const claims = this.#bySocket.get(socketKey(peer.ref));
       claims?.delete(claim);

@@ -468,6 +468,44 @@ describe('a call stays on the path that accepted its offer', () => {
   }
 });
 
+describe('a call of the legacy’s that did not begin here', () => {
+  const candidate = { conversationId, iceCandidate: 'c' };
+
+  it('is known by the offer that the legacy delivers', () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    const bob = b.connect('bob', 'b');
+    b.legacySays(bob, 'call-offer', { conversationId, fromUserId: 'alice' });
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('claimed');
+    expect(b.emit(bob, 'call-end', { conversationId }).because).toBe('claimed');
+    expect(b.emit(alice, 'call-offer', offer).because).toBe('route');
+  });
+
+  it('is known by a rejoin, until the legacy knows of none or that socket leaves', () => {
+    const b = bench();
+    const bob = b.connect('bob', 'b');
+    const rejoin = { conversationId, offer: 'o' };
+    expect(b.emit(bob, 'call-rejoin-offer', rejoin).because).toBe('default');
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('claimed');
+    b.legacySays(bob, 'error', { event: 'call-rejoin-offer', conversationId, message: 'Nothing to rejoin' });
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('claimed');
+    b.legacySays(bob, 'error', { event: 'call-rejoin-offer', conversationId, message: 'No such call' });
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('early');
+    expect(b.emit(bob, 'call-rejoin-offer', rejoin).because).toBe('default');
+    b.drop(bob);
+    expect(b.emit(b.connect('bob', 'b2'), 'ice-candidate', candidate).because).toBe('early');
+  });
+
+  it('is no guess any more once an offer of its own is forwarded', () => {
+    const b = bench();
+    const bob = b.connect('bob', 'b');
+    b.emit(bob, 'call-answer', answer);
+    expect(b.emit(bob, 'call-offer', offer).because).toBe('claimed');
+    b.legacySays(bob, 'error', { event: 'call-answer', conversationId, message: 'No such call' });
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('claimed');
+  });
+});
+
 describe('the same request again', () => {
   it('late-ack-retries: the effect happens once, every ack id is answered', async () => {
     const b = bench();

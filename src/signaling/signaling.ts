@@ -85,7 +85,8 @@ export class Signaling implements Service {
   }
 
   watching(): boolean {
-    return this.#claims.legacyCount > 0;
+    // Always: an offer that the legacy delivers may come from someone who is not behind this proxy.
+    return true;
   }
 
   route(event: InboundEvent): Routed {
@@ -109,7 +110,11 @@ export class Signaling implements Service {
   passed(event: LegacyEvent): void {
     const id = conversationOf(event.args);
     if (id !== undefined)
-      this.#claims.passed(keyOf({ ns: event.peer.ref.ns, conversationId: id as ConversationId }), event);
+      this.#claims.passed(
+        keyOf({ ns: event.peer.ref.ns, conversationId: id as ConversationId }),
+        event,
+        this.#deps.clock.now(),
+      );
   }
 
   connected(peer: Peer): void {
@@ -184,8 +189,8 @@ export class Signaling implements Service {
   #toLegacy(event: InboundEvent, k: string | undefined, decision: Decision): Routed {
     const { signals, clock } = this.#deps;
     if (k !== undefined) {
-      // An unverified sender's offer claims nothing while the new path has this call.
-      const live = event.name === 'call-offer' && decision.because === 'unverified' && this.#ownerOf(k, event) !== null;
+      // An unverified sender claims nothing while the new path has this call.
+      const live = decision.because === 'unverified' && this.#ownerOf(k, event) !== null;
       if (!live) this.#claims.forwarded(k, event.name, event.peer, clock.now());
     }
     signals.decided(event.name, decision);
@@ -273,7 +278,7 @@ export class Signaling implements Service {
       tracked.first?.served({ ok: true }, null);
       return;
     }
-    const made = toCallEvent(command, by, event.ackRequested);
+    const made = toCallEvent(command, by, event);
     const step = this.calls.tryNow(key, made, tracked.event);
     if (step) {
       this.#settle(tracked, step, k);
@@ -449,7 +454,7 @@ interface Tracked {
   answer: unknown;
 }
 
-function toCallEvent({ name, body }: Command, by: Sender, ackRequested: boolean): CallEvent {
+function toCallEvent({ name, body }: Command, by: Sender, { ackRequested, size }: InboundEvent): CallEvent {
   switch (name) {
     case 'call-answer':
     case 'call-rejoin-answer':
@@ -460,7 +465,7 @@ function toCallEvent({ name, body }: Command, by: Sender, ackRequested: boolean)
     case 'call-rejoin-offer':
       return { type: name, by, offer: body };
     case 'ice-candidate':
-      return { type: name, by, iceCandidate: body };
+      return { type: name, by, iceCandidate: body, size };
     case 'call-end':
       return { type: name, by };
     case 'call-offer':
