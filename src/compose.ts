@@ -65,6 +65,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     closing.push(() => keys.close());
     const upstreams = new Upstreams({ urls: config.legacy, ca: config.legacyCa, signals });
     closing.push(() => upstreams.close());
+    upstreams.watch();
     const memberships = createMemberships({
       keys,
       clock,
@@ -121,7 +122,10 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const admin = await startAdmin({
       listen: config.admin,
       isReady: () => {
-        const reasons = [...(draining ? ['draining'] : []), ...(upstreams.anyUp() ? [] : ['no legacy is reachable'])];
+        const reasons = [
+          ...(draining ? ['draining'] : []),
+          ...(upstreams.anyReached() ? [] : ['no legacy is reachable']),
+        ];
         return { ready: reasons.length === 0, reasons };
       },
       onError: (error) => signals.internalError('admin', error),

@@ -65,7 +65,13 @@ export type CallEvent =
       readonly early: readonly unknown[];
     }
   | { readonly type: 'call-answer'; readonly by: Sender; readonly answer: unknown; readonly ackRequested: boolean }
-  | { readonly type: 'ice-candidate'; readonly by: Sender; readonly iceCandidate: unknown }
+  | {
+      readonly type: 'ice-candidate';
+      readonly by: Sender;
+      readonly iceCandidate: unknown;
+      /** Bytes as it came; one that is far larger than candidates are is not buffered. */
+      readonly size?: number;
+    }
   | { readonly type: 'call-renegotiate-offer'; readonly by: Sender; readonly offer: unknown }
   | { readonly type: 'call-renegotiate-answer'; readonly by: Sender; readonly answer: unknown }
   | {
@@ -112,7 +118,7 @@ export type Effect =
   /** An `error` event to the sender, then the acknowledgement where one was asked for. */
   | { readonly kind: 'refuse'; readonly refusal: Refusal }
   /** A candidate was not delivered; never its content. */
-  | { readonly kind: 'candidate-dropped'; readonly why: 'buffer-full' | 'awaiting-rejoin' | 'no-call' };
+  | { readonly kind: 'candidate-dropped'; readonly why: 'buffer-full' | 'too-large' | 'awaiting-rejoin' | 'no-call' };
 
 /** One entry of the catalogue in `refusals.ts`: values, never exceptions. */
 export interface Refusal {

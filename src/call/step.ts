@@ -2,7 +2,7 @@
 // what it names. Pure: knows no socket, clock, store or log, never throws on any payload, never looks into a description.
 import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import { audience, ended, own, refuse, tell } from './effects.js';
-import { buffer } from './ice.js';
+import { buffer, MAX_CANDIDATE_BYTES } from './ice.js';
 import { refusals } from './refusals.js';
 import type { CallEvent, Effect, Role, Session, State, Step } from './session.js';
 import {
@@ -121,6 +121,8 @@ interface Play {
 /** One function for each move that needs a session. */
 const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Play) => Step>> = {
   buffer({ session, event, because }) {
+    const large = event.type === 'ice-candidate' && (event.size ?? 0) > MAX_CANDIDATE_BYTES;
+    if (large) return result(session, [{ kind: 'candidate-dropped', why: 'too-large' }, ok], 'too-large');
     const { candidates, effects } = buffer(session.candidates, [body(event)]);
     const after = candidates === session.candidates ? session : next(session, { candidates });
     return result(after, [...effects, ok], after === session ? 'buffer-full' : because);

@@ -13,9 +13,8 @@ export class Outbox {
     return this.length;
   }
 
-  push({ text, attachments }: Outgoing): void {
-    this.add(frame(Opcode.TEXT, text, this.masked));
-    for (const bytes of attachments) this.add(frame(Opcode.BINARY, bytes, this.masked));
+  push(packet: Outgoing): void {
+    this.add(this.masked ? framesOf(packet, true) : framedOnce(packet));
   }
 
   /** All that waits, as one piece; nothing waits any more. */
@@ -34,4 +33,21 @@ export class Outbox {
     this.frames.push(bytes);
     this.length += bytes.length;
   }
+}
+
+/** A packet that goes to many browsers is framed once, and waits once. */
+function framedOnce(packet: Outgoing): Buffer {
+  let bytes = framed.get(packet);
+  if (!bytes) {
+    bytes = framesOf(packet, false);
+    framed.set(packet, bytes);
+  }
+  return bytes;
+}
+const framed = new WeakMap<Outgoing, Buffer>();
+
+function framesOf({ text, attachments }: Outgoing, masked: boolean): Buffer {
+  const header = frame(Opcode.TEXT, text, masked);
+  if (attachments.length === 0) return header;
+  return Buffer.concat([header, ...attachments.map((bytes) => frame(Opcode.BINARY, bytes, masked))]);
 }

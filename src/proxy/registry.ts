@@ -2,6 +2,7 @@
 // browsers through it (`Delivery`). Knows nothing of calls or of how a transport sends.
 import type { ConnectionNumber, Namespace, SocketRef, UserId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
+import type { Outgoing } from '../protocol/packet.js';
 import { encodeEvent } from '../protocol/socketio.js';
 import type { Delivery } from '../signaling/deliver.js';
 import type { Transport } from './transport.js';
@@ -19,6 +20,17 @@ export interface Connected {
 export class Registry implements Delivery {
   readonly #connections = new Map<ConnectionNumber, Connected>();
   readonly #users = new Map<string, Set<SocketRef>>();
+
+  /** What was sent last in this turn. */
+  #last:
+    | {
+        readonly ns: Namespace;
+        readonly event: string;
+        readonly arg: unknown;
+        readonly shielded: boolean;
+        readonly packet: Outgoing;
+      }
+    | undefined;
 
   open(connection: Connected): void {
     this.#connections.set(connection.number, connection);
@@ -47,9 +59,21 @@ export class Registry implements Delivery {
     const connection = this.#of(to);
     if (!connection?.transport) return false;
     // A client that can be recovered takes a text at an event's end for the legacy's offset, which it would then have lost.
-    const args = typeof arg === 'string' && connection.recoverable(to.ns) ? [arg, null] : [arg];
-    connection.transport.send([encodeEvent(to.ns, event, args)]);
+    const shielded = typeof arg === 'string' && connection.recoverable(to.ns);
+    connection.transport.send([this.#encoded(to.ns, event, arg, shielded)]);
     return true;
+  }
+
+  /** What rings many devices is encoded once. */
+  #encoded(ns: Namespace, event: string, arg: unknown, shielded: boolean): Outgoing {
+    const last = this.#last;
+    if (last && last.arg === arg && last.event === event && last.ns === ns && last.shielded === shielded) {
+      return last.packet;
+    }
+    const packet = encodeEvent(ns, event, shielded ? [arg, null] : [arg]);
+    if (!last) queueMicrotask(() => (this.#last = undefined));
+    this.#last = { ns, event, arg, shielded, packet };
+    return packet;
   }
 
   socketsOf(ns: Namespace, user: UserId): readonly SocketRef[] {

@@ -62,6 +62,16 @@ export class Upstreams {
     return this.all.some((upstream) => upstream.up);
   }
 
+  /** Whether one was reached and has not been lost since. */
+  anyReached(): boolean {
+    return this.all.some((upstream) => upstream.up && upstream.reached);
+  }
+
+  /** From now on looks after each of them also where nobody asks for it. */
+  watch(): void {
+    for (const upstream of this.all) upstream.watch();
+  }
+
   /** Ends probes and idle sockets; sockets in use live on. */
   close(): void {
     for (const upstream of this.all) upstream.close();
@@ -89,6 +99,9 @@ export class Upstream {
   /** Engine.IO sessions that live there; whoever opens one counts it up and down. */
   sessions = 0;
   #up = true;
+  /** A connect got through once. */
+  #reached = false;
+  #watched = false;
   #closed = false;
   #probe: Timer | undefined;
   #tlsSession: Buffer | undefined;
@@ -119,6 +132,16 @@ export class Upstream {
     return this.#up;
   }
 
+  get reached(): boolean {
+    return this.#reached;
+  }
+
+  /** Connects now and then, so that a legacy's going away is noticed before a browser notices it. */
+  watch(): void {
+    this.#watched = true;
+    this.#tryNow();
+  }
+
   /** A request on a kept socket. The caller writes the body, ends it, and listens for `error`. */
   request(options: UpstreamRequest): http.ClientRequest {
     return this.#request(options, { agent: this.agent });
@@ -144,7 +167,7 @@ export class Upstream {
     socket.once(connected, () => {
       clearTimeout(timer);
       socket.removeListener('error', failed);
-      if (!this.#up) this.#recovered();
+      if (!this.#up || !this.#reached) this.#recovered();
     });
     return socket;
   }
@@ -195,22 +218,27 @@ export class Upstream {
 
   #probeLater(): void {
     if (this.#closed) return;
+    this.#probe?.cancel();
     this.#probe = this.#clock.after(PROBE_EVERY, () => {
-      if (this.#up || this.#closed) return;
-      const socket = this.connect();
-      // A failed probe: `connect` finds the legacy down already, only the next probe is due.
-      socket.once('error', () => socket.destroy());
-      socket.once(this.secure ? 'secureConnect' : 'connect', () => socket.destroy());
-      socket.once('close', () => {
-        if (!this.#up) this.#probeLater();
-      });
+      if (!this.#closed && (this.#watched || !this.#up)) this.#tryNow();
+    });
+  }
+
+  #tryNow(): void {
+    const socket = this.connect();
+    // What failed is told by `connect`; only the next probe is due.
+    socket.once('error', () => socket.destroy());
+    socket.once(this.secure ? 'secureConnect' : 'connect', () => socket.destroy());
+    socket.once('close', () => {
+      if (this.#watched || !this.#up) this.#probeLater();
     });
   }
 
   #recovered(): void {
     if (this.#closed) return;
     this.#up = true;
-    this.#probe?.cancel();
+    this.#reached = true;
+    if (!this.#watched) this.#probe?.cancel();
     this.#signals.legacyUp(this.url);
   }
 }

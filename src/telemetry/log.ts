@@ -63,7 +63,10 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     },
     transition: ({ ns, conversationId, callId, from, to, because, event }) =>
       log.info({ callId, ns, conversationId, from, to, because, event }, 'call'),
-    candidateDropped: (why) => log.debug({ why }, 'candidate dropped'),
+    candidateDropped: (why) => {
+      if (harmless.has(why)) log.debug({ why }, 'candidate dropped');
+      else seldom(`candidate ${why}`, (more) => log.warn({ why, ...more }, 'candidate dropped'));
+    },
     bound: (what, detail) => seldom(`bound ${what}`, (more) => log.warn({ what, ...detail, ...more }, 'limit reached')),
     routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
     routesRejected: (file, problems) => {
@@ -75,6 +78,9 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
       seldom(`internal ${where}`, (more) => log.error({ where, err: error, ...more }, 'internal error')),
   };
 }
+
+/** Candidates that trail a call in passing; all other drops are limits. */
+const harmless: ReadonlySet<string> = new Set(['awaiting-rejoin', 'no-call']);
 
 const SPACING_MS = 10_000;
 /** Causes remembered; a flood of different ones is not spaced but starts the memory anew. */
