@@ -9,8 +9,9 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { within } from './harness.js';
 
-/** This file runs from `test/` and, for the soak, from `dist/test/`. */
-const dist = fileURLToPath(new URL(import.meta.url.includes('/dist/test/') ? '../' : '../dist/', import.meta.url));
+/** This file runs from `test/` and, for the soak, from `test/` within the build. */
+const built = ['../', '../dist/'].map((path) => fileURLToPath(new URL(path, import.meta.url)));
+const dist = built.find((folder) => existsSync(join(folder, 'src/cli/sigfig.js'))) ?? built[1]!;
 
 export interface Process {
   /** What its ready line says after `ready `. */

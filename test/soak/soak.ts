@@ -1,14 +1,20 @@
 // The soak: pairs of polling and upgrading clients chat and call without a pause, half of them through the proxy (calls
 // served there), half directly at the same legacy as a control. Nothing may be lost, doubled, reordered or ended through
-// the proxy that the control keeps. Not part of the tests: `npm run soak -- --minutes 5 --clients 200`.
+// the proxy that the control keeps. Not part of the tests: `npm run soak -- --minutes 5 --clients 200 --life 25`.
 import { parseArgs } from 'node:util';
 import { type Client, callsNew, connect, metric } from '../harness.js';
 import { processes, resident } from '../processes.js';
 
 const { values } = parseArgs({
-  options: { minutes: { type: 'string', default: '5' }, clients: { type: 'string', default: '200' } },
+  options: {
+    minutes: { type: 'string', default: '5' },
+    clients: { type: 'string', default: '200' },
+    life: { type: 'string', default: '25' },
+  },
 });
 const duration = Number(values.minutes) * 60_000;
+/** About how long a pair stays connected; seconds. */
+const lifeTime = Number(values.life) * 1_000;
 const pairsEach = Math.max(1, Math.floor(Number(values.clients) / 4));
 
 interface Tally {
@@ -143,7 +149,7 @@ async function call(a: Client, b: Client, conversationId: string, t: Tally): Pro
 
 async function pair(base: string, name: string, upgrade: boolean, end: number, t: Tally): Promise<void> {
   while (Date.now() < end) {
-    const until = Math.min(end, Date.now() + 15_000 + Math.random() * 20_000);
+    const until = Math.min(end, Date.now() + lifeTime * (0.6 + Math.random() * 0.8));
     try {
       await life(base, name, upgrade, until, t);
     } catch (error) {
