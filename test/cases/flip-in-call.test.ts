@@ -118,3 +118,39 @@ for (const { from, to, table, ns } of flips) {
     }
   });
 }
+
+describe('flip-in-call while the offer waits for the database', () => {
+  let slow: Stack;
+  beforeAll(async () => {
+    slow = await startStack({ legacy: { membershipLatencyMs: 500 } });
+  });
+  afterAll(() => slow.close());
+
+  for (const { from, to, table } of flips.slice(0, 3)) {
+    test.each(['websocket', 'polling'])(
+      `from ${from} to ${to}: what follows the offer follows it, over %s`,
+      async (transport) => {
+        await slow.proxy.setRoutes(`${paths[from]}# before waiting for ${to} over ${transport}\n`);
+        const name = `waiting-${from}-${to}-${transport}`;
+        const [a, b] = await Promise.all(
+          ['a', 'b'].map((side) => connect(slow.proxy.url, `${name}-${side}`, transports[transport])),
+        );
+        const conversationId = `dm:${name}-a:${name}-b`;
+        const lookups = slow.legacy.membership.lookups;
+        const candidate = (n: number) => a!.ask('ice-candidate', { conversationId, iceCandidate: n });
+        const asked = [a!.ask('call-offer', { conversationId, offer: 'o' }), candidate(1)];
+        await until(() => slow.legacy.membership.lookups > lookups, 'the offer waits');
+        await slow.proxy.setRoutes(table);
+        asked.push(candidate(2), b!.ask('call-offer', { conversationId, offer: 'too' }));
+        expect(await Promise.all(asked)).toMatchObject([{ ok: true }, { ok: true }, { ok: true }, { ok: false }]);
+        expect(await b!.next('call-offer')).toMatchObject({ offer: 'o' });
+        expect(slow.legacy.calls.state('/', conversationId)).toBe(from === 'legacy' ? 'OFFERING' : undefined);
+        expect(await b!.ask('call-answer', { conversationId, answer: 'a' })).toEqual([1, 2]);
+        expect(await b!.ask('call-end', { conversationId })).toEqual({ ok: true });
+        await a!.next('call-ended');
+        expect(a!.got.map(({ event }) => event)).toEqual(['call-answer', 'call-ended']);
+        for (const client of [a!, b!]) client.close();
+      },
+    );
+  }
+});
