@@ -158,7 +158,7 @@ const disconnected = z.strictObject({
     .string()
     .describe('The server, or the network, ended the connection; the reason as the client says it.'),
 });
-export const entrySchemas: Readonly<Record<string, z.ZodType>> = { ack, refused, event, response, disconnected };
+export const entrySchemas: Readonly<Record<string, z.ZodType>> = { refused, ack, event, response, disconnected };
 
 export type Ack = z.infer<typeof ack>;
 export type Refused = z.infer<typeof refused>;

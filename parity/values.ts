@@ -78,7 +78,7 @@ const wordOf = (word: string, rest: string | undefined, cast: Cast): string =>
 export function expectedForm(value: unknown, n = 0): unknown {
   if (typeof value === 'string') {
     if (value === '$n') return n;
-    return value.replaceAll('${n}', String(n));
+    return value.replace(/\$\{n\}/g, String(n));
   }
   if (Array.isArray(value)) return value.flatMap((item) => each(item, (one, i) => expectedForm(one, i ?? n)));
   if (typeof value !== 'object' || value === null) return value;

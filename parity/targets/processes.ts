@@ -19,13 +19,19 @@ export interface Process {
   kill(): Promise<void>;
 }
 
+/** None outlives the runner, however that ends. */
+const running = new Set<() => void>();
+process.on('exit', () => {
+  for (const kill of running) kill();
+});
+
 /** @throws Problem where it is not built, or ends before it is ready. */
 export async function startProcess(command: string, args: readonly string[]): Promise<Process> {
   const script = join(packageRoot, 'dist', command);
   if (!existsSync(script)) throw new Problem(`${command} is not built; run "npm run build" first`);
   const child: ChildProcess = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   const kill = () => void child.kill('SIGKILL');
-  process.once('exit', kill);
+  running.add(kill);
   let said = '';
   let waiting: { readonly text: string; readonly resolve: () => void }[] = [];
   let ready: ((text: string) => void) | undefined;
@@ -36,7 +42,7 @@ export async function startProcess(command: string, args: readonly string[]): Pr
     waiting = waiting.filter((one) => !text.includes(one.text));
   };
   for (const stream of [child.stdout, child.stderr]) if (stream) createInterface({ input: stream }).on('line', line);
-  const exited = once(child, 'exit').then(() => process.off('exit', kill));
+  const exited = once(child, 'exit').then(() => running.delete(kill));
   const started = new Promise<string>((resolve, reject) => {
     ready = resolve;
     void exited.then(() => reject(new Problem(`${command} ended before it was ready: ${said.trim()}`)));
