@@ -48,6 +48,7 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
   const program = new Command('sigfig')
     .description('Stands in front of a Socket.IO backend and takes 1:1 calls over from it, event by event.')
     .version(version)
+    .enablePositionalOptions()
     .exitOverride()
     .configureOutput(output);
   const start = program
@@ -81,6 +82,17 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
     exit(undefined);
     await world.run(loaded.config);
   });
+  program
+    .command('parity')
+    .description('compare the new path with the legacy, scenario by scenario; "sigfig parity --help" says more')
+    .argument('[args...]')
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (args: string[]) => {
+      const { runParity } = await import('./parity.js');
+      exit(await runParity(args, world.err));
+    });
   return program;
 }
 
