@@ -49,9 +49,12 @@ export class Claims {
   /** Offers being accepted by the new path, in the order in which they came. */
   readonly #accepting = new Map<string, Set<Accepting>>();
   readonly #onBound: () => void;
+  readonly #onEnd: (key: string) => void;
 
-  constructor(onBound: () => void = () => undefined) {
+  /** `onEnd`: a call of the legacy's was seen to end. */
+  constructor(onBound: () => void = () => undefined, onEnd: (key: string) => void = () => undefined) {
     this.#onBound = onBound;
+    this.#onEnd = onEnd;
   }
 
   legacyHas(key: string, now: number): boolean {
@@ -107,7 +110,7 @@ export class Claims {
       this.#asks(claim, claim.answering, peer);
     } else if (event === 'call-rejoin-offer') {
       this.#asks(claim, claim.rejoining, peer);
-    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#drop(claim);
+    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#end(claim);
   }
 
   /** An event about this conversation passes from the legacy to a browser. */
@@ -137,7 +140,7 @@ export class Claims {
         claim.confirmed = true;
         break;
       case 'call-ended':
-        if (payload.reason !== 'answered-elsewhere') this.#drop(claim);
+        if (payload.reason !== 'answered-elsewhere') this.#end(claim);
         break;
       case 'error':
         if (this.#isRefused(claim, peer, payload)) this.#drop(claim);
@@ -222,6 +225,11 @@ export class Claims {
     const claims = this.#bySocket.get(key);
     if (claims) claims.add(claim);
     else this.#bySocket.set(key, new Set([claim]));
+  }
+
+  #end(claim: LegacyClaim): void {
+    this.#drop(claim);
+    this.#onEnd(claim.key);
   }
 
   #drop(claim: LegacyClaim): void {

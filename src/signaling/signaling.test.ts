@@ -496,6 +496,21 @@ describe('a call of the legacy’s that did not begin here', () => {
     expect(b.emit(b.connect('bob', 'b2'), 'ice-candidate', candidate).because).toBe('early');
   });
 
+  it('has its trailing candidates at the legacy, not in the next call', async () => {
+    const b = bench();
+    b.knows('alice');
+    const alice = b.connect('alice', 'a');
+    const bob = b.connect('bob', 'b');
+    b.legacySays(bob, 'call-offer', { conversationId, fromUserId: 'alice' });
+    b.emit(bob, 'call-end', { conversationId });
+    expect(b.emit(alice, 'ice-candidate', candidate).because).toBe('default');
+    b.emit(alice, 'call-offer', offer);
+    await settle();
+    const answered = b.emit(bob, 'call-answer', answer);
+    await settle();
+    expect(answered.acks).toEqual([[]]);
+  });
+
   it('is no guess any more once an offer of its own is forwarded', () => {
     const b = bench();
     const bob = b.connect('bob', 'b');

@@ -62,6 +62,8 @@ export class Signaling implements Service {
   readonly calls: Calls;
   readonly #deps: SignalingDeps;
   readonly #ended: EndedCalls;
+  /** What trails in for a call that ended at the legacy is not ahead of anything. */
+  readonly #endedAtLegacy: EndedCalls;
   readonly #claims: Claims;
   readonly #early: EarlyCandidates;
   readonly #retries = new Retries();
@@ -71,8 +73,12 @@ export class Signaling implements Service {
   constructor(deps: SignalingDeps) {
     this.#deps = deps;
     this.#ended = new EndedCalls(deps.clock);
+    this.#endedAtLegacy = new EndedCalls(deps.clock);
     this.#early = new EarlyCandidates(deps.clock);
-    this.#claims = new Claims(() => deps.signals.bound('claims', {}));
+    this.#claims = new Claims(
+      () => deps.signals.bound('claims', {}),
+      (key) => this.#endedAtLegacy.add(key, 'legacy'),
+    );
     this.calls = new Calls({ ...deps, ended: this.#ended });
     this.#offers = new Offers(
       { ...deps, ended: this.#ended },
@@ -147,7 +153,7 @@ export class Signaling implements Service {
   /** How much is held of what is bounded, by name, for the metrics. */
   readonly sizes: Readonly<Record<string, () => number>> = {
     'legacy-claims': () => this.#claims.legacyCount,
-    'ended-calls': () => this.#ended.size,
+    'ended-calls': () => this.#ended.size + this.#endedAtLegacy.size,
     'early-candidates': () => this.#early.size,
   };
 
@@ -155,6 +161,7 @@ export class Signaling implements Service {
   sweep(): void {
     this.#early.sweep();
     this.#ended.sweep();
+    this.#endedAtLegacy.sweep();
   }
 
   #accept(k: string): Accepting {
@@ -169,7 +176,7 @@ export class Signaling implements Service {
     const table = this.#deps.routes();
     return decide({
       opens: event.name === 'call-offer',
-      candidate: event.name === 'ice-candidate',
+      candidate: event.name === 'ice-candidate' && (k === undefined || this.#endedAtLegacy.last(k) === null),
       verified: user !== undefined,
       owner: k === undefined ? null : this.#ownerOf(k, event),
       endedHere: k !== undefined && this.#ended.last(k) !== null,
@@ -299,6 +306,7 @@ export class Signaling implements Service {
     return (
       this.#deps.store.peek(key) === null &&
       this.#ended.last(k) === null &&
+      this.#endedAtLegacy.last(k) === null &&
       this.#deps.routes().mode(key.ns, 'call-offer') === 'new'
     );
   }

@@ -112,6 +112,7 @@ for (const { from, to, table, ns } of flips) {
         expect(await a.ask('call-offer', { conversationId, offer: 'next' })).toEqual({ ok: true });
         expect(await b.next('call-offer')).toEqual({ conversationId, offer: 'next', fromUserId: a.user });
         expect(await ownerOf(ns, conversationId)).toBe(to === 'sole' ? 'new' : to);
+        expect(await b.ask('call-answer', { conversationId, answer: 'next' })).toEqual([]);
         expect(await a.ask('call-end', { conversationId })).toEqual({ ok: true });
         for (const client of [a, b]) client.close();
       });
