@@ -251,4 +251,7 @@ function duration(text: string): number {
 }
 
 const isMain = process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);
-if (isMain) process.exit(await main(process.argv.slice(2)));
+if (isMain) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(130));
+  process.exit(await main(process.argv.slice(2)));
+}

@@ -19,10 +19,10 @@ export interface Process {
   kill(): Promise<void>;
 }
 
-/** None outlives the runner, however that ends. */
-const running = new Set<() => void>();
+/** What is left to do where the runner ends early: no process outlives it, and no secret stays on the disk. */
+export const atExit = new Set<() => void>();
 process.on('exit', () => {
-  for (const kill of running) kill();
+  for (const task of atExit) task();
 });
 
 /** @throws Problem where it is not built, or ends before it is ready. */
@@ -31,7 +31,7 @@ export async function startProcess(command: string, args: readonly string[]): Pr
   if (!existsSync(script)) throw new Problem(`${command} is not built; run "npm run build" first`);
   const child: ChildProcess = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   const kill = () => void child.kill('SIGKILL');
-  running.add(kill);
+  atExit.add(kill);
   let said = '';
   let waiting: { readonly text: string; readonly resolve: () => void }[] = [];
   let ready: ((text: string) => void) | undefined;
@@ -42,7 +42,7 @@ export async function startProcess(command: string, args: readonly string[]): Pr
     waiting = waiting.filter((one) => !text.includes(one.text));
   };
   for (const stream of [child.stdout, child.stderr]) if (stream) createInterface({ input: stream }).on('line', line);
-  const exited = once(child, 'exit').then(() => running.delete(kill));
+  const exited = once(child, 'exit').then(() => atExit.delete(kill));
   const started = new Promise<string>((resolve, reject) => {
     ready = resolve;
     void exited.then(() => reject(new Problem(`${command} ended before it was ready: ${said.trim()}`)));

@@ -1,6 +1,7 @@
 // What is tested: the paths by name and where each is reached, either processes of the runner's own or the URLs of a
 // staging backend. Knows nothing of scenarios.
 import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import type { Target } from '../play/play.js';
 import { Problem } from '../play/problem.js';
 import { Witnesses } from '../play/witness.js';
 import type { Identity } from './identity.js';
-import { type ProxyProcess, startProxy, startStub } from './processes.js';
+import { atExit, type ProxyProcess, startProxy, startStub } from './processes.js';
 
 /** The last needs a table that takes relay events alone out of the stream, which this version has not. */
 export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
@@ -59,6 +60,8 @@ export async function ownTargets(
   stubArgs: readonly string[] = [],
 ): Promise<Targets> {
   const folder = await mkdtemp(join(tmpdir(), 'parity-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  atExit.add(remove);
   const secretFile = join(folder, 'secret');
   await writeFile(secretFile, secret, { mode: 0o600 });
   const times = { rejoinTimeoutMs };
@@ -66,6 +69,7 @@ export async function ownTargets(
   const close = async () => {
     await Promise.all(stops.splice(0).map((stop) => stop()));
     await rm(folder, { recursive: true, force: true });
+    atExit.delete(remove);
   };
   try {
     const stub = await startStub(secretFile, times, undefined, stubArgs);
