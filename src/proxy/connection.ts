@@ -158,7 +158,9 @@ class Connection implements PacketOwner, Connected {
     const service = packet.name === undefined ? undefined : this.#serving.byEvent.get(packet.name);
     if (!peer || !service || this.#foreign) return 'pass';
     try {
-      const { serve } = service.route(new PacketEvent(packet, peer, this));
+      const event = new PacketEvent(packet, peer, this);
+      if (event.broken) return 'pass';
+      const { serve } = service.route(event);
       if (!serve) return 'pass';
       const once = (): void => {
         if (this.#taken.delete(once)) serve();
@@ -245,6 +247,13 @@ class PacketEvent implements InboundEvent {
     this.peer = peer;
     this.name = packet.name as string;
     this.ackRequested = packet.id !== undefined;
+  }
+
+  /** It is no event at all (broken JSON, a placeholder without its attachment): the legacy closes a session over that. */
+  get broken(): boolean {
+    const args = decodeArgs(this.#packet);
+    this.#args = args ?? [];
+    return args === null;
   }
 
   get args(): readonly unknown[] {

@@ -1,9 +1,11 @@
 // Order: what one browser sends about one conversation is served one after another, while everything else flows on.
 // An idle lane runs its task at once. Knows nothing of events.
 
-/** Bytes of events that may wait for each connection while a ticket is fetched (2 s at most). */
+/** Bytes of events that may be under way for each connection while tickets are fetched (2 s at most). */
 const mostBytes = 4 * 1024 * 1024;
 const mostWaiting = 1024;
+/** Conversations under way for each connection: a browser has one or two, and each may cost the legacy a lookup. */
+const mostLanes = 256;
 
 type Task = () => void | Promise<void>;
 
@@ -16,7 +18,7 @@ interface Lane {
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
   readonly #byConnection = new Map<number, Set<Lane>>();
-  /** Bytes that wait, by connection. */
+  /** Bytes that run or wait, by connection. */
   readonly #bytes = new Map<number, number>();
 
   busy(connection: number, key: string): boolean {
@@ -33,17 +35,20 @@ export class Lanes {
   run(connection: number, key: string, size: number, task: Task): boolean {
     const id = `${connection}\n${key}`;
     const lane = this.#lanes.get(id);
+    const before = this.#bytes.get(connection) ?? 0;
+    if (before > 0 && before + size > mostBytes) return false;
     if (lane) {
-      const bytes = (this.#bytes.get(connection) ?? 0) + size;
-      if (lane.waiting.length >= mostWaiting || bytes > mostBytes) return false;
-      this.#bytes.set(connection, bytes);
+      if (lane.waiting.length >= mostWaiting) return false;
+      this.#bytes.set(connection, before + size);
       lane.waiting.push({ task, size });
       return true;
     }
+    if ((this.#byConnection.get(connection)?.size ?? 0) >= mostLanes) return false;
     const running = task();
     if (running) {
       const opened = this.#open(connection, id);
-      void running.then(() => this.#next(connection, id, opened));
+      this.#bytes.set(connection, (this.#bytes.get(connection) ?? 0) + size);
+      void running.then(() => this.#next(connection, id, opened, size));
     }
     return true;
   }
@@ -59,7 +64,9 @@ export class Lanes {
     return lane;
   }
 
-  #next(connection: number, id: string, lane: Lane): void {
+  /** `done`: bytes of the event that is over. */
+  #next(connection: number, id: string, lane: Lane, done: number): void {
+    this.#release(connection, done);
     for (;;) {
       const next = lane.waiting.shift();
       if (!next) {
@@ -69,14 +76,18 @@ export class Lanes {
         lane.end();
         return;
       }
-      const left = (this.#bytes.get(connection) ?? 0) - next.size;
-      if (left > 0) this.#bytes.set(connection, left);
-      else this.#bytes.delete(connection);
       const running = next.task();
       if (running) {
-        void running.then(() => this.#next(connection, id, lane));
+        void running.then(() => this.#next(connection, id, lane, next.size));
         return;
       }
+      this.#release(connection, next.size);
     }
+  }
+
+  #release(connection: number, size: number): void {
+    const left = (this.#bytes.get(connection) ?? 0) - size;
+    if (left > 0) this.#bytes.set(connection, left);
+    else this.#bytes.delete(connection);
   }
 }
