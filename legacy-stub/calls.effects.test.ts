@@ -363,6 +363,7 @@ describe('malformed', () => {
     ['a list', [[1]], 'payload must be an object'],
     ['a text', ['text'], 'payload must be an object'],
     ['a number', [7], 'payload must be an object'],
+    ['binary', [Buffer.from([1, 2])], 'payload must be an object'],
     ['no id', [{}], idRule],
     ['an empty id', [{ conversationId: '' }], idRule],
     ['a long id', [{ conversationId: 'x'.repeat(257) }], idRule],
@@ -396,6 +397,19 @@ describe('malformed', () => {
       const message = `Malformed ${event}: ${field} is missing`;
       expect(await told()).toEqual({ carol: [line('error', { event, conversationId, message })] });
     }
+  });
+
+  it('is what is nested too deep to be relayed: a failure, and nothing has changed', async () => {
+    const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as unknown;
+    const offer = nested(1_001);
+    for (const event of ['call-offer', 'call-renegotiate-offer', 'call-rejoin-offer']) {
+      await fresh();
+      expect(await a1.ask(event, { conversationId, offer })).toEqual([{ ok: false, error: 'Internal error' }]);
+      expect(await told()).toEqual({ a1: [line('error', { event, conversationId, message: 'Internal error' })] });
+      expect(state()).toBe('none');
+    }
+    expect(await a1.ask('call-offer', { conversationId, offer: nested(1_000) })).toEqual(OK);
+    expect(Object.keys(await told())).toEqual(['b2', 'b3']);
   });
 
   it('is not what merely looks odd: any other value is relayed as it is', async () => {

@@ -66,6 +66,8 @@ class Refusal extends Error {}
 
 const MAX_BUFFERED = 256;
 const MAX_ID = 256;
+/** Writing down what is nested much deeper (`JSON.stringify`) runs out of stack. */
+const MAX_DEPTH = 1_000;
 const FIELD = {
   'call-offer': 'offer',
   'call-answer': 'answer',
@@ -314,7 +316,7 @@ export function createCalls(options: CallOptions): Calls {
     };
 
     const body = bodyOf(event, payload);
-    if (conversationId === undefined || body instanceof Refusal) {
+    if (conversationId === undefined || body instanceof Error) {
       refuse(body);
       return;
     }
@@ -365,7 +367,7 @@ function relayed(r: Request, field: 'offer' | 'answer'): object {
 }
 
 function isPayload(payload: unknown): payload is Record<string, unknown> {
-  return typeof payload === 'object' && payload !== null && !Array.isArray(payload);
+  return typeof payload === 'object' && payload !== null && !Array.isArray(payload) && !Buffer.isBuffer(payload);
 }
 
 function conversationIdOf(payload: unknown): string | undefined {
@@ -373,7 +375,18 @@ function conversationIdOf(payload: unknown): string | undefined {
   return typeof id === 'string' && id !== '' && id.length <= MAX_ID ? id : undefined;
 }
 
-/** What the event carries, or the refusal of a payload that is malformed. */
+/** Fails here, before it changes anything, and not when it is relayed. */
+function relayable(body: unknown): unknown {
+  const nested = (value: unknown) => typeof value === 'object' && value !== null && !Buffer.isBuffer(value);
+  let level = [body].filter(nested);
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return new Error(`nested over ${MAX_DEPTH} levels`);
+    level = level.flatMap((one) => Object.values(one as object).filter(nested));
+  }
+  return body;
+}
+
+/** What the event carries, or why it can't be served: its payload is malformed, or can't be relayed. */
 function bodyOf(event: CallEvent, payload: unknown): unknown {
   if (!isPayload(payload)) return new Refusal(`Malformed ${event}: payload must be an object`);
   if (conversationIdOf(payload) === undefined) {
@@ -382,5 +395,6 @@ function bodyOf(event: CallEvent, payload: unknown): unknown {
   }
   const field = FIELD[event];
   const body = field && payload[field];
-  return field && (body === undefined || body === null) ? new Refusal(`Malformed ${event}: ${field} is missing`) : body;
+  if (field && (body === undefined || body === null)) return new Refusal(`Malformed ${event}: ${field} is missing`);
+  return relayable(body);
 }

@@ -5,6 +5,7 @@ import {
   decodeArgs,
   encodeAck,
   encodeEvent,
+  isTooDeep,
   Look,
   PEEK,
   parsePacket,
@@ -179,11 +180,29 @@ describe('arguments', () => {
   });
 
   test('threat: nesting that overflows the stack', () => {
-    for (const depth of [300, 5_000, 300_000]) {
-      expect(args(`42["x",${'['.repeat(depth)}${']'.repeat(depth)}]`)).toBeNull();
-      expect(args(`42["x",${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}]`)).toBeNull();
+    const nested = (depth: number, binary: boolean) => {
+      const leaf = binary ? '{"_placeholder":true,"num":0}' : '1';
+      return [`${'['.repeat(depth)}${leaf}${']'.repeat(depth)}`, `${'{"a":'.repeat(depth)}${leaf}${'}'.repeat(depth)}`];
+    };
+    for (const [depth, deep] of [
+      [200, false],
+      [1_000, false],
+      [1_001, true],
+      [10_000, true],
+      [300_000, true],
+    ] as const) {
+      for (const value of nested(depth, false)) {
+        const [id, decoded] = args(`42["x","id",${value}]`)!;
+        expect(id).toBe('id');
+        expect(isTooDeep(decoded)).toBe(deep);
+        if (!deep) expect(encodeEvent('/', 'x', ['id', { in: { an: decoded } }]).text).toContain(value);
+      }
+      for (const value of nested(depth, true)) {
+        expect(isTooDeep(args(`451-["x",${value}]`, Buffer.from('one'))![0])).toBe(deep);
+      }
     }
-    expect(args(`42["x",${'['.repeat(200)}${']'.repeat(200)}]`)).not.toBeNull();
+    expect(isTooDeep(Buffer.from('flat'))).toBe(false);
+    expect(isTooDeep(undefined)).toBe(false);
   });
 
   test('threat: __proto__ changes no prototype', () => {

@@ -9,8 +9,11 @@ export const PEEK = 96;
 export const MAX_ATTACHMENTS = 10;
 /** Ids of more digits are beyond what a number holds exactly: not understood. */
 const MAX_ID_DIGITS = 15;
-/** Values nested deeper are not understood (decoding) or become null (encoding): keeps recursion far from the stack's end. */
-const MAX_DEPTH = 256;
+/**
+ * Lists and objects nested deeper are not passed on: what writes them down (`JSON.stringify`, here and in browsers) runs
+ * out of stack somewhere above 3,000 levels. Decoding has no such bound; encoding makes null of what is deeper.
+ */
+export const MAX_DEPTH = 1_000;
 
 /** What `peek` found. */
 export const Look = {
@@ -161,8 +164,8 @@ export function parsePacket(text: string, attachments: readonly Buffer[]): Packe
  * The packet's arguments with its attachments in place: for an event those behind its name, for an acknowledgement all,
  * for CONNECT and CONNECT_ERROR the one value or none.
  *
- * Never throws. **Null for what is not understood** (no JSON, no array, a placeholder without an attachment, nesting
- * over 256 levels): such a packet is forwarded, and null can't be mistaken for an event without arguments.
+ * Never throws, however deep the nesting. **Null for what is not understood** (no JSON, no array, a placeholder without
+ * an attachment): such a packet is forwarded, and null can't be mistaken for an event without arguments.
  * A `__proto__` in the JSON is a property like any other.
  */
 export function decodeArgs(packet: Packet): unknown[] | null {
@@ -174,10 +177,24 @@ export function decodeArgs(packet: Packet): unknown[] | null {
   const list: unknown = lone ? [value] : value;
   if (!Array.isArray(list)) return null;
   const binary = type === PacketType.BINARY_EVENT || type === PacketType.BINARY_ACK;
-  const whole = fill(list, binary ? attachments : null, 0);
-  if (whole === BROKEN) return null;
+  if (binary && !fill(list, attachments)) return null;
   return packet.name === undefined ? list : list.slice(1);
 }
+
+/** Whether lists and objects in `value` are nested over `MAX_DEPTH` levels. Never runs out of stack. */
+export function isTooDeep(value: unknown): boolean {
+  let level: object[] = isNested(value) ? [value] : [];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return true;
+    const below: object[] = [];
+    for (const one of level) for (const item of Object.values(one)) if (isNested(item)) below.push(item);
+    level = below;
+  }
+  return false;
+}
+
+const isNested = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !ArrayBuffer.isView(value);
 
 /** An EVENT, or a BINARY_EVENT where `args` hold Buffers, Uint8Arrays or ArrayBuffers at any depth. Never changes `args`. */
 export const encodeEvent = (ns: string, name: string, args: readonly unknown[]): Outgoing =>
@@ -259,26 +276,26 @@ function bytesOf(value: object): Buffer | null {
   return value instanceof ArrayBuffer ? Buffer.from(value) : null;
 }
 
-const BROKEN = Symbol('broken');
-
-/** Puts attachments in the place of their placeholders, in `value` itself, which nobody else has yet; checks the depth. */
-function fill(value: unknown, attachments: readonly Buffer[] | null, depth: number): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  if (depth > MAX_DEPTH) return BROKEN;
-  const source = value as Record<string, unknown>;
-  if (attachments !== null && Object.hasOwn(source, '_placeholder') && source._placeholder === true) {
-    const index = Object.hasOwn(source, 'num') ? source.num : undefined;
-    const bytes = typeof index === 'number' ? attachments[index] : undefined;
-    return bytes ?? BROKEN;
+/** Puts attachments in the place of their placeholders, in `list` itself, which nobody else has yet; false where one is missing. */
+function fill(list: unknown[], attachments: readonly Buffer[]): boolean {
+  const left: object[] = [list];
+  for (let source = left.pop(); source !== undefined; source = left.pop()) {
+    const holder = source as Record<string, unknown>;
+    for (const key of Object.keys(holder)) {
+      const item = holder[key];
+      if (typeof item !== 'object' || item === null) continue;
+      if (!Object.hasOwn(item, '_placeholder') || (item as Record<string, unknown>)._placeholder !== true) {
+        left.push(item);
+        continue;
+      }
+      const index = Object.hasOwn(item, 'num') ? (item as Record<string, unknown>).num : undefined;
+      const bytes = typeof index === 'number' ? attachments[index] : undefined;
+      if (bytes === undefined) return false;
+      // An own `__proto__` (JSON.parse makes one) is written as the property that it is.
+      holder[key] = bytes;
+    }
   }
-  for (const key of Object.keys(source)) {
-    const before = source[key];
-    const now = fill(before, attachments, depth + 1);
-    if (now === BROKEN) return BROKEN;
-    // An own `__proto__` (JSON.parse makes one) is written as the property that it is.
-    if (now !== before) source[key] = now;
-  }
-  return value;
+  return true;
 }
 
 /** `undefined` where it is no JSON. */

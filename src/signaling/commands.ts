@@ -1,8 +1,9 @@
 // The door for payloads: turns an event's arguments into a typed command, or into the malformed refusal. Inside, the types
 // are trusted. Knows nothing of sessions, tickets or transports. Texts and their order: docs/calls.md, "Malformed input".
 import type { ConversationId } from '../base/ids.js';
-import { malformed } from '../call/refusals.js';
+import { malformed, refusals } from '../call/refusals.js';
 import type { Refusal } from '../call/session.js';
+import { isTooDeep } from '../protocol/socketio.js';
 import { conversationOf } from './deliver.js';
 
 export type CommandName =
@@ -48,6 +49,8 @@ export function readCommand(name: CommandName, args: readonly unknown[]): { comm
   const field = fields[name];
   const body = field === null ? undefined : own(payload, field);
   if (field !== null && (body === undefined || body === null)) return { refusal: malformed(name, field) };
+  // What nobody could write down again is refused before it changes anything.
+  if (isTooDeep(body)) return { refusal: refusals.internal };
   const ticket = name === 'call-offer' ? own(payload, 'ticket') : undefined;
   return {
     command: {
