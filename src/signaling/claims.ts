@@ -57,10 +57,11 @@ export class Claims {
     this.#onEnd = onEnd;
   }
 
-  legacyHas(key: string, now: number): boolean {
+  /** `opening`: asked for a `call-offer`, for which a guess does not count: anybody can send a stray answer. */
+  legacyHas(key: string, now: number, opening: boolean): boolean {
     const claim = this.#legacy.get(key);
     if (claim && now - claim.at > maxAge) this.#drop(claim);
-    return claim !== undefined && now - claim.at <= maxAge;
+    return claim !== undefined && now - claim.at <= maxAge && !(opening && isGuess(claim));
   }
 
   newIsAccepting(key: string): boolean {
@@ -73,6 +74,8 @@ export class Claims {
 
   /** An offer is being accepted by the new path, until `done`. */
   accept(key: string): Accepting {
+    const guess = this.#legacy.get(key);
+    if (guess && isGuess(guess)) this.#drop(guess);
     const all = this.#accepting.get(key) ?? new Set<Accepting>();
     this.#accepting.set(key, all);
     const earlier = [...all];
@@ -96,7 +99,7 @@ export class Claims {
     let claim = this.#legacy.get(key);
     if (event === 'call-offer') {
       // A guess that the legacy may still refute says nothing of the call that begins here.
-      if (claim && !claim.confirmed && claim.begun?.event !== event) {
+      if (claim && isGuess(claim)) {
         this.#drop(claim);
         claim = undefined;
       }
@@ -261,5 +264,9 @@ export interface Accepting {
 function sentBy(peers: readonly Peer[], user: unknown): Peer | null {
   return peers.findLast((p) => p.user === user) ?? peers.findLast((p) => p.user === undefined) ?? null;
 }
+
+/** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
+const isGuess = ({ begun, confirmed }: LegacyClaim): boolean =>
+  begun !== undefined && !confirmed && begun.event !== 'call-offer';
 
 const socketKey = (ref: SocketRef): string => `${ref.connection} ${ref.ns}`;

@@ -67,7 +67,7 @@ export class Offers {
     if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
     session = this.#session(key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    if (this.#claims.legacyHas(k, this.#deps.clock.now())) return this.#toLegacy(offer, 'claimed');
+    if (this.#claims.legacyHas(k, this.#deps.clock.now(), true)) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
       return { kind: 'refused', refusal: found.refusal };

@@ -511,11 +511,25 @@ describe('a call of the legacy’s that did not begin here', () => {
     expect(answered.acks).toEqual([[]]);
   });
 
-  it('is no guess any more once an offer of its own is forwarded', () => {
+  it('a guess does not keep an offer from the path that the table says', async () => {
     const b = bench();
+    b.knows('alice');
+    const alice = b.connect('alice', 'a');
+    const bob = b.connect('bob', 'b');
+    expect(b.emit(b.connect('mallory', 'm'), 'call-answer', answer).because).toBe('default');
+    expect(b.emit(alice, 'call-offer', offer).because).toBe('route');
+    await settle();
+    b.emit(bob, 'call-end', { conversationId });
+    await settle();
+    expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('ended-here');
+  });
+
+  it('is no guess any more once an offer of its own is forwarded', () => {
+    const b = bench('{}');
     const bob = b.connect('bob', 'b');
     b.emit(bob, 'call-answer', answer);
-    expect(b.emit(bob, 'call-offer', offer).because).toBe('claimed');
+    b.emit(bob, 'call-offer', offer);
+    b.flip(callsNew);
     b.legacySays(bob, 'error', { event: 'call-answer', conversationId, message: 'No such call' });
     expect(b.emit(bob, 'ice-candidate', candidate).because).toBe('claimed');
   });

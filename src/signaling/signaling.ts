@@ -189,7 +189,7 @@ export class Signaling implements Service {
     const { store, clock } = this.#deps;
     const id = conversationOf(event.args) as ConversationId;
     if (store.peek({ ns: event.peer.ref.ns, conversationId: id })) return 'session';
-    if (this.#claims.legacyHas(k, clock.now())) return 'claimed-legacy';
+    if (this.#claims.legacyHas(k, clock.now(), event.name === 'call-offer')) return 'claimed-legacy';
     return this.#claims.newIsAccepting(k) ? 'claimed-new' : null;
   }
 
