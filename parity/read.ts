@@ -77,10 +77,11 @@ export function readScenarios(text: string, file: string): Read {
 
 function readOne(value: unknown, report: Report): Omit<Scenario, 'file' | 'line'> | undefined {
   const given = check<ScenarioFile>(scenarioSchema, value, [], report);
-  if (!given) return undefined;
-  const steps = given.steps.map((step, i) => readStep(step, ['steps', i], report));
-  const outcomes = readExpect(given.expect, report);
-  if (steps.some((step) => !step) || !outcomes) return undefined;
+  // Whatever can be read is, so that one look shows all that is to be mended.
+  const raw = isRecord(value) ? value : {};
+  const steps = (Array.isArray(raw.steps) ? raw.steps : []).map((step, i) => readStep(step, ['steps', i], report));
+  const outcomes = 'expect' in raw ? readExpect(raw.expect, report) : undefined;
+  if (!given || steps.some((step) => !step) || !outcomes) return undefined;
   const parties = Object.keys(given.parties);
   const scenario = {
     name: given.name,
@@ -184,11 +185,19 @@ function check<T>(schema: z.ZodType, value: unknown, path: Path, report: Report)
 }
 
 function wording(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys')
-    return `unknown ${issue.keys.join(', ')}; remove it, or see the README for the name`;
-  if (issue.code === 'invalid_union') return `${oneLine(issue.message)}; see the README for what may stand here`;
-  return `${oneLine(issue.message)}; see the README for what may stand here`;
+  const seeReadme = '; see parity/README.md for what may stand here';
+  if (issue.code === 'unrecognized_keys') return `unknown ${issue.keys.join(', ')}; remove it, or mend the name`;
+  if (/received undefined|nonoptional/.test(issue.message)) return 'is missing; add it';
+  if (issue.code === 'invalid_union') return `none of its forms fits${seeReadme}`;
+  if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`;
+  if (issue.code === 'invalid_type') return `must be ${article(issue.expected)}${seeReadme}`;
+  return `${oneLine(issue.message)}${seeReadme}`;
 }
+
+const article = (type: string): string => {
+  const word = { array: 'list', record: 'map', object: 'map', string: 'text' }[type] ?? type;
+  return /^[aeiou]/.test(word) ? `an ${word}` : `a ${word}`;
+};
 
 function expandCases(value: unknown, report: Report): unknown[] {
   if (!isRecord(value) || value.cases === undefined) return [value];

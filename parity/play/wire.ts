@@ -17,6 +17,9 @@ export class Wire {
     const options = { keepAlive: true, maxSockets: Number.POSITIVE_INFINITY };
     this.agent = url.startsWith('https:') ? new https.Agent(options) : new http.Agent(options);
     const owner = this.agent as unknown as { createConnection: Create };
+    // The client's XMLHttpRequest (of Node, not of a browser) repeats a failed request on a connection that was used before,
+    // and forgets to end it: it would notice nothing until its ping timeout. So none is called reused.
+    this.agent.reuseSocket = (socket) => (socket as Socket).ref();
     const create = owner.createConnection.bind(this.agent) as Create;
     owner.createConnection = (given, done) => {
       const socket = create(given, done);

@@ -46,7 +46,8 @@ export class Witnesses {
     );
     if ((answer?.[0] as { ok?: unknown } | undefined)?.ok !== true) return undefined;
     return () => {
-      const ms = patienceMs + (connection.silenced ? connection.heartbeatMs : 0);
+      // A proxy hears of a silent poll's end later than the backend: it allows for its own way.
+      const ms = patienceMs + (connection.silenced ? 3 * connection.heartbeatMs : 0);
       return within(ms, `the server has noticed that ${device} is gone`, ended).finally(() =>
         witness.ended.delete(conversationId),
       );

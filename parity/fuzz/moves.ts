@@ -1,0 +1,266 @@
+// Turns a list of moves, as fast-check makes and shrinks them, into a scenario that can be played: what can't be done at a
+// point (a device drops that is not connected) is left out, and so is what differs on purpose. Knows nothing of targets.
+import { type DeviceSpec, type Drop, devicesOf, type Outcome, type Play, type Step } from '../scenario.js';
+import { type CallEvent, Contract, callEvents, fieldOf, type Line } from './contract.js';
+
+/** Numbers are taken modulo what there is to choose from, so that a shrunk list of moves stays a valid one. */
+export type Move =
+  /** One of the requests that the contract would serve now. */
+  | { readonly move: 'fitting'; readonly pick: number; readonly ack: boolean }
+  | {
+      readonly move: 'any';
+      readonly device: number;
+      readonly event: number;
+      readonly conversation: number;
+      readonly form: Form;
+      readonly ack: boolean;
+    }
+  | { readonly move: 'drop'; readonly device: number; readonly how: Drop }
+  | { readonly move: 'connect'; readonly device: number; readonly other: boolean }
+  /** The device is on a fresh connection while the server still believes in the old one; `drop-old` ends that one. */
+  | { readonly move: 'replace'; readonly device: number; readonly other: boolean }
+  | { readonly move: 'drop-old'; readonly device: number };
+
+export const forms = [
+  'text',
+  'map',
+  'list',
+  'number',
+  'binary',
+  'no-field',
+  'null-field',
+  'no-conversation',
+  'no-map',
+] as const;
+export type Form = (typeof forms)[number];
+
+export interface DeviceChoice {
+  readonly transport: 'websocket' | 'polling';
+  readonly elsewhere: boolean;
+}
+
+export interface Lifecycle {
+  /** By user the devices; the first two are in the call. */
+  readonly users: readonly (readonly DeviceChoice[])[];
+  readonly namespace: '/' | '/calls';
+  readonly group: boolean;
+  readonly moves: readonly Move[];
+}
+
+export interface Scripted {
+  readonly play: Play;
+  /** The devices with the parties that they belong to, as a scenario file names them. */
+  readonly parties: Readonly<Record<string, { readonly devices: readonly object[] }>>;
+  /** What it must lead to. */
+  readonly outcome: Outcome;
+  /** How often something was left out for an accepted difference of docs/calls.md, by its number. */
+  readonly avoided: Readonly<Record<1 | 2, number>>;
+}
+
+const names = ['alice', 'bob', 'carol', 'dave'] as const;
+
+export function scripted(lifecycle: Lifecycle, name = 'generated'): Scripted {
+  const parties = partiesOf(lifecycle);
+  const devices = devicesOf(parties as Parameters<typeof devicesOf>[0]);
+  const users = Object.keys(parties);
+  const conversations: Record<string, string[]> = { call: ['alice', 'bob'] };
+  if (users.includes('carol')) conversations.second = ['carol', 'alice'];
+  if (users.includes('carol') && lifecycle.group) conversations.group = ['alice', 'bob', 'carol'];
+  const script = new Script(devices, conversations);
+  for (const move of lifecycle.moves) script.take(move);
+  const used = new Set(['call', ...Object.keys(conversations).filter((one) => script.mentions(`$${one}`))]);
+  const kept = Object.fromEntries(Object.entries(conversations).filter(([one]) => used.has(one)));
+  return {
+    play: { name, devices, conversations: kept, steps: script.steps, onlyOurs: [] },
+    parties,
+    outcome: script.contract.outcome,
+    avoided: script.avoided,
+  };
+}
+
+function partiesOf({ users, namespace }: Lifecycle): Scripted['parties'] {
+  const elsewhere = namespace === '/' ? '/calls' : '/';
+  return Object.fromEntries(
+    users.map((devices, i) => {
+      const party = names[i] as string;
+      const specs = devices.map((choice, n) => ({
+        name: n === 0 ? party : `${party}-phone`,
+        transport: choice.transport,
+        ...((choice.elsewhere ? elsewhere : namespace) === '/' ? {} : { namespace: '/calls' }),
+      }));
+      return [party, { devices: specs }];
+    }),
+  );
+}
+
+class Script {
+  readonly contract: Contract;
+  readonly steps: Step[] = [];
+  readonly avoided = { 1: 0, 2: 0 };
+  readonly #devices: readonly DeviceSpec[];
+  readonly #conversations: readonly string[];
+  readonly #line = new Map<DeviceSpec, Line>();
+  readonly #old = new Map<DeviceSpec, Line>();
+  readonly #transport = new Map<DeviceSpec, string>();
+  /** Accepted difference 1: connections that sent a candidate for a call that was not there. */
+  readonly #early = new Map<Line, Set<string>>();
+  /** Accepted difference 2: by conversation and namespace, whose `call-end` ended the last call. */
+  readonly #endedBy = new Map<string, Line>();
+  #bodies = 0;
+
+  constructor(devices: readonly DeviceSpec[], conversations: Readonly<Record<string, readonly string[]>>) {
+    this.contract = new Contract(devices, conversations);
+    this.#devices = devices;
+    this.#conversations = [...Object.keys(conversations), 'nobody'].map((one) => `$${one}`);
+    for (const device of devices) {
+      this.#line.set(device, this.contract.connect(device));
+      this.#transport.set(device, device.transport ?? 'websocket');
+    }
+  }
+
+  mentions(word: string): boolean {
+    return JSON.stringify(this.steps).includes(`"${word}"`);
+  }
+
+  take(move: Move): void {
+    switch (move.move) {
+      case 'fitting':
+        return this.#fitting(move.pick, move.ack);
+      case 'any':
+        return this.#emit(
+          pick(this.#devices, move.device),
+          pick(callEvents, move.event),
+          pick(this.#conversations, move.conversation),
+          move.form,
+          move.ack,
+        );
+      case 'drop':
+        return this.#drop(pick(this.#devices, move.device), move.how);
+      case 'connect': {
+        const device = pick(this.#devices, move.device);
+        if (!this.#line.has(device)) this.#connect(device, move.other);
+        return;
+      }
+      case 'replace':
+        return this.#replace(pick(this.#devices, move.device), move.other);
+      case 'drop-old':
+        return this.#dropOld(pick(this.#devices, move.device));
+    }
+  }
+
+  /** Of the events that would be served the less frequent ones are as likely as candidates; so is a call's end. */
+  #fitting(choice: number, ack: boolean): void {
+    const byEvent = new Map<CallEvent, [DeviceSpec, string][]>();
+    for (const conversation of this.#conversations) {
+      for (const device of this.#devices) {
+        const line = this.#line.get(device) ?? { device, open: true, ghost: false };
+        for (const event of callEvents) {
+          if (event !== 'call-offer' && !this.contract.live(line, conversation)) continue;
+          if (this.contract.refusal(line, event, conversation) !== undefined) continue;
+          byEvent.set(event, [...(byEvent.get(event) ?? []), [device, conversation]]);
+        }
+      }
+    }
+    const events = [...byEvent.keys()];
+    // An end ends what is interesting: a third as likely as the others.
+    const likely = events.flatMap((event) => (event === 'call-end' ? [event] : [event, event, event]));
+    if (likely.length === 0) return;
+    const event = pick(likely, choice);
+    const [device, conversation] = pick(
+      byEvent.get(event) as [DeviceSpec, string][],
+      Math.floor(choice / likely.length),
+    );
+    this.#emit(device, event, conversation, pick(['text', 'map', 'text', 'list'] as const, choice), ack);
+  }
+
+  #emit(device: DeviceSpec, event: CallEvent, conversation: string, form: Form, ack: boolean): void {
+    const line = this.#line.get(device) ?? this.#connect(device, false);
+    const key = `${device.namespace} ${conversation}`;
+    const payload = this.#payload(event, conversation, form);
+    const whole =
+      !['no-field', 'null-field', 'no-conversation', 'no-map'].includes(form) ||
+      (event === 'call-end' && form.endsWith('-field'));
+    const live = this.contract.live(line, conversation);
+    let asks = ack;
+    if (whole && event === 'ice-candidate' && !live) {
+      this.#early.set(line, (this.#early.get(line) ?? new Set()).add(key));
+    }
+    if (whole && event === 'call-offer' && this.contract.refusal(line, event, conversation) === undefined) {
+      if (this.#early.get(line)?.has(key)) {
+        this.avoided[1]++;
+        return;
+      }
+      this.#endedBy.delete(key);
+    }
+    if (whole && event === 'call-end') {
+      if (live && this.contract.refusal(line, event, conversation) === undefined) this.#endedBy.set(key, line);
+      else if (ack && this.#endedBy.get(key) === line) {
+        this.avoided[2]++;
+        asks = false; // it is refused on every path then
+      }
+    }
+    const args = form === 'no-map' && payload === undefined ? { args: [] } : { payload };
+    this.steps.push({ emit: event, by: device.name, ...args, ...(asks ? {} : { ack: false }) });
+    this.contract.emit(line, event, payload, asks);
+  }
+
+  /** Each is different from all others: the very same request again differs on purpose (2). */
+  #payload(event: CallEvent, conversationId: string, form: Form): unknown {
+    const n = ++this.#bodies;
+    const field = fieldOf[event];
+    if (form === 'no-map') return [undefined, null, `text-${n}`, n, [conversationId]][n % 5];
+    const body = this.#body(event, form, n);
+    const rest = field === undefined || form === 'no-field' ? {} : { [field]: form === 'null-field' ? null : body };
+    if (form === 'no-conversation') return n % 2 ? rest : { conversationId: ['', n][n % 4 === 0 ? 0 : 1], ...rest };
+    return { conversationId, ...rest };
+  }
+
+  #body(event: CallEvent, form: Form, n: number): unknown {
+    const letter = event === 'ice-candidate' ? 'c' : (fieldOf[event]?.[0] ?? 'e');
+    const text = `${letter}${n}`;
+    if (form === 'list') return [text, { n }];
+    if (form === 'number') return n;
+    if (form === 'binary') return { $binary: text };
+    if (form !== 'map') return text;
+    return letter === 'c' ? { candidate: text, sdpMid: '0', sdpMLineIndex: 0 } : { type: fieldOf[event], sdp: text };
+  }
+
+  #connect(device: DeviceSpec, other: boolean): Line {
+    this.steps.push({ connect: device.name, ...(other ? { transport: 'other' as const } : {}) });
+    if (other) this.#transport.set(device, this.#transport.get(device) === 'polling' ? 'websocket' : 'polling');
+    const line = this.contract.connect(device);
+    this.#line.set(device, line);
+    return line;
+  }
+
+  #drop(device: DeviceSpec, how: Drop): void {
+    const line = this.#line.get(device);
+    if (!line) return;
+    this.#dropOld(device);
+    this.steps.push({ drop: device.name, how }, { barrier: true });
+    this.#line.delete(device);
+    this.contract.drop(line);
+  }
+
+  #replace(device: DeviceSpec, other: boolean): void {
+    const line = this.#line.get(device);
+    // With polling nothing waits at the server once it has answered the silent device's poll: only the heartbeat notices.
+    if (!line || this.#old.has(device) || this.#transport.get(device) !== 'websocket') return;
+    line.ghost = true;
+    this.steps.push({ drop: device.name, how: 'silence', noticed: false });
+    this.#old.set(device, line);
+    this.#connect(device, other);
+  }
+
+  #dropOld(device: DeviceSpec): void {
+    const old = this.#old.get(device);
+    if (!old) return;
+    this.#old.delete(device);
+    this.steps.push({ drop: device.name, how: 'rst', old: true }, { barrier: true });
+    this.contract.drop(old);
+  }
+}
+
+function pick<T>(from: readonly T[], n: number): T {
+  return from[n % from.length] as T;
+}
