@@ -13,81 +13,19 @@ export interface SignalsOptions {
 }
 
 export function createSignals({ logger, meter, gauges }: SignalsOptions): Signals {
-  const metered = meteredSignals(meter, gauges);
-  const logged = loggedSignals(logger);
-  return {
-    counters: metered.counters,
-    connectionOpened(transport) {
-      metered.connectionOpened(transport);
-      logged.connectionOpened(transport);
-    },
-    connectionUpgraded() {
-      metered.connectionUpgraded();
-      logged.connectionUpgraded();
-    },
-    connectionClosed(transport, cause) {
-      metered.connectionClosed(transport, cause);
-      logged.connectionClosed(transport, cause);
-    },
-    foreignProtocol(connection) {
-      metered.foreignProtocol(connection);
-      logged.foreignProtocol(connection);
-    },
-    unverified(connection, why) {
-      metered.unverified(connection, why);
-      logged.unverified(connection, why);
-    },
-    decided(event, decision) {
-      metered.decided(event, decision);
-      logged.decided(event, decision);
-    },
-    refused(event, code) {
-      metered.refused(event, code);
-      logged.refused(event, code);
-    },
-    served(event, ms) {
-      metered.served(event, ms);
-      logged.served(event, ms);
-    },
-    offerAnswered(ms) {
-      metered.offerAnswered(ms);
-      logged.offerAnswered(ms);
-    },
-    ticket(outcome, ms) {
-      metered.ticket(outcome, ms);
-      logged.ticket(outcome, ms);
-    },
-    transition(t) {
-      metered.transition(t);
-      logged.transition(t);
-    },
-    candidateDropped(why) {
-      metered.candidateDropped(why);
-      logged.candidateDropped(why);
-    },
-    bound(what, detail) {
-      metered.bound(what, detail);
-      logged.bound(what, detail);
-    },
-    routesLoaded(file, summary) {
-      metered.routesLoaded(file, summary);
-      logged.routesLoaded(file, summary);
-    },
-    routesRejected(file, problems) {
-      metered.routesRejected(file, problems);
-      logged.routesRejected(file, problems);
-    },
-    legacyDown(url, why) {
-      metered.legacyDown(url, why);
-      logged.legacyDown(url, why);
-    },
-    legacyUp(url) {
-      metered.legacyUp(url);
-      logged.legacyUp(url);
-    },
-    internalError(where, error) {
-      metered.internalError(where, error);
-      logged.internalError(where, error);
-    },
-  };
+  return both(meteredSignals(meter, gauges), loggedSignals(logger));
+}
+
+/** Tells each signal to `first`, whose counters count, and then to `second`. */
+function both(first: Signals, second: Signals): Signals {
+  const told: Record<string, unknown> = { counters: first.counters };
+  for (const [name, tell] of Object.entries(first)) {
+    if (typeof tell !== 'function') continue;
+    const too = second[name as keyof Signals] as (...args: unknown[]) => void;
+    told[name] = (...args: unknown[]) => {
+      tell(...args);
+      too(...args);
+    };
+  }
+  return told as unknown as Signals;
 }
