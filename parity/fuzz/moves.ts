@@ -123,28 +123,29 @@ class Script {
   }
 
   take(move: Move): void {
+    if (move.move === 'fitting') {
+      this.#fitting(move.pick, move.ack);
+      return;
+    }
+    const device = pick(this.#devices, move.device);
     switch (move.move) {
-      case 'fitting':
-        return this.#fitting(move.pick, move.ack);
-      case 'any':
-        return this.#emit(
-          pick(this.#devices, move.device),
-          pick(callEvents, move.event),
-          pick(this.#conversations, move.conversation),
-          move.form,
-          move.ack,
-        );
-      case 'drop':
-        return this.#drop(pick(this.#devices, move.device), move.how);
-      case 'connect': {
-        const device = pick(this.#devices, move.device);
-        if (!this.#line.has(device)) this.#connect(device, move.other);
-        return;
+      case 'any': {
+        const conversation = pick(this.#conversations, move.conversation);
+        this.#emit(device, pick(callEvents, move.event), conversation, move.form, move.ack);
+        break;
       }
+      case 'drop':
+        this.#drop(device, move.how);
+        break;
+      case 'connect':
+        if (!this.#line.has(device)) this.#connect(device, move.other);
+        break;
       case 'replace':
-        return this.#replace(pick(this.#devices, move.device), move.other);
+        this.#replace(device, move.other);
+        break;
       case 'drop-old':
-        return this.#dropOld(pick(this.#devices, move.device));
+        this.#dropOld(device);
+        break;
     }
   }
 
@@ -211,7 +212,8 @@ class Script {
     if (form === 'no-map') return [undefined, null, `text-${n}`, n, [conversationId]][n % 5];
     const body = this.#body(event, form, n);
     const rest = field === undefined || form === 'no-field' ? {} : { [field]: form === 'null-field' ? null : body };
-    if (form === 'no-conversation') return n % 2 ? rest : { conversationId: ['', n][n % 4 === 0 ? 0 : 1], ...rest };
+    if (form === 'no-conversation')
+      return [rest, { conversationId: '', ...rest }, { conversationId: n, ...rest }][n % 3];
     return { conversationId, ...rest };
   }
 
@@ -227,7 +229,9 @@ class Script {
 
   #connect(device: DeviceSpec, other: boolean): Line {
     this.steps.push({ connect: device.name, ...(other ? { transport: 'other' as const } : {}) });
-    if (other) this.#transport.set(device, this.#transport.get(device) === 'polling' ? 'websocket' : 'polling');
+    const before = this.#transport.get(device);
+    const flipped = before === 'polling' ? 'websocket' : 'polling';
+    this.#transport.set(device, other ? flipped : (device.transport ?? 'websocket'));
     const line = this.contract.connect(device);
     this.#line.set(device, line);
     return line;

@@ -84,6 +84,7 @@ export class Connection {
     const socket = this.#socket;
     const inner = this.#inner;
     socket.onAny((name: string, ...args: unknown[]) => {
+      if (this.#silenced) return; // it came before the end, and is only read at the end
       if (name === 'error' && isOwnConversation((args[0] as { conversationId?: unknown } | null)?.conversationId))
         return;
       this.#note({ kind: 'event', name, args });
@@ -100,7 +101,8 @@ export class Connection {
     const onack = inner.onack.bind(socket);
     inner.onack = (packet) => {
       const name = this.#names.has(packet.id) ? this.#names.get(packet.id) : `an event never sent (${packet.id})`;
-      if (name !== undefined) this.#note({ kind: 'ack', name, args: packet.data });
+      // Copied: the client puts an error before them for a caller that wants one.
+      if (name !== undefined && !this.#silenced) this.#note({ kind: 'ack', name, args: [...packet.data] });
       onack(packet);
     };
   }

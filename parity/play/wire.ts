@@ -30,6 +30,7 @@ export class Wire {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
+    socket.setMaxListeners(0); // the client's requests share it, and each listens anew
     socket.once('close', () => this.#sockets.delete(socket));
     if (this.#paused) socket.pause();
     if (this.#cut) socket.destroy();

@@ -1,0 +1,126 @@
+// Plays random lifecycles on every path, many at once, and has fast-check shrink each that differs to a smallest one. Knows
+// nothing of flags, files or where the paths are.
+import fc from 'fast-check';
+import { type Played, play } from '../play/play.js';
+import { randomOf } from '../run.js';
+import type { Identity } from '../targets/identity.js';
+import type { PathName, Targets } from '../targets/targets.js';
+import { lifecycles } from './arbitrary.js';
+import { type Difference, judge } from './judge.js';
+import { type Lifecycle, type Scripted, scripted } from './moves.js';
+
+export interface FuzzOptions {
+  /** The same seed makes the same lifecycles. */
+  readonly seed: number;
+  readonly runs: number;
+  readonly jobs: number;
+  /** At most so many are shrunk; all others are still reported. */
+  readonly mostShrunk: number;
+  /** Shrinking one ends after this. */
+  readonly shrinkMs: number;
+  readonly paths: readonly PathName[];
+  readonly targets: Targets;
+  readonly identity: Identity;
+  readonly barrierEvent: string;
+  readonly patienceMs: number;
+  /** Of this run: part of every user's id. */
+  readonly run: string;
+  onPlayed?(done: number, found: number): void;
+  onShrinking?(index: number, tries: number): void;
+}
+
+export interface Found {
+  /** Of the lifecycle within the seed's. */
+  readonly index: number;
+  /** The smallest that still differs; the lifecycle as it was made where it was not shrunk. */
+  readonly scripted: Scripted;
+  readonly differences: readonly Difference[];
+  /** `not-again`: it differed once and not when it was played again, alone. */
+  readonly shrunk: 'smallest' | 'out-of-time' | 'not-tried' | 'not-again';
+  /** How often it was played to shrink it. */
+  readonly tries: number;
+}
+
+export interface FuzzResult {
+  readonly played: number;
+  readonly steps: number;
+  readonly avoided: Readonly<Record<1 | 2, number>>;
+  readonly found: readonly Found[];
+  readonly ms: number;
+}
+
+export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
+  const started = performance.now();
+  const { seed, runs, jobs } = options;
+  const all = fc.sample(lifecycles, { seed, numRuns: runs });
+  const failed = new Map<number, readonly Difference[]>();
+  const avoided = { 1: 0, 2: 0 };
+  let [next, done, steps] = [0, 0, 0];
+  const worker = async (): Promise<void> => {
+    for (let index = next++; index < all.length; index = next++) {
+      const script = scripted(all[index] as Lifecycle);
+      const differences = await differencesOf(script, options, `${index}`);
+      if (differences.length > 0) failed.set(index, differences);
+      steps += script.play.steps.length;
+      avoided[1] += script.avoided[1];
+      avoided[2] += script.avoided[2];
+      options.onPlayed?.(++done, failed.size);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(jobs, runs) }, worker));
+  const found: Found[] = [];
+  for (const [index, differences] of [...failed].sort(([a], [b]) => a - b)) {
+    const smaller = found.length < options.mostShrunk ? await shrink(index, options) : undefined;
+    found.push(
+      smaller ?? { index, scripted: scripted(all[index] as Lifecycle), differences, shrunk: 'not-tried', tries: 0 },
+    );
+    if (smaller?.shrunk === 'not-again') found.splice(-1, 1, { ...smaller, differences });
+  }
+  return { played: done, steps, avoided, found, ms: performance.now() - started };
+}
+
+async function shrink(index: number, options: FuzzOptions): Promise<Found> {
+  let smallest: { readonly lifecycle: Lifecycle; readonly differences: readonly Difference[] } | undefined;
+  let tries = 0;
+  let late = false;
+  const until = performance.now() + options.shrinkMs;
+  let first: Lifecycle | undefined;
+  const property = fc.asyncProperty(lifecycles, async (lifecycle) => {
+    first ??= lifecycle;
+    late ||= performance.now() > until;
+    if (late) return true; // no smaller one is looked for any more
+    options.onShrinking?.(index, ++tries);
+    const differences = await differencesOf(scripted(lifecycle), options, `${index}s${tries}`);
+    if (differences.length === 0) return true;
+    smallest = { lifecycle, differences };
+    return false;
+  });
+  // `path` is the number of the lifecycle among those of the seed; from there fast-check shrinks.
+  await fc.check(property, { seed: options.seed, path: `${index}`, numRuns: 1, endOnFailure: false });
+  if (!smallest) return { index, scripted: scripted(first as Lifecycle), differences: [], shrunk: 'not-again', tries };
+  const { lifecycle, differences } = smallest;
+  return { index, scripted: scripted(lifecycle), differences, shrunk: late ? 'out-of-time' : 'smallest', tries };
+}
+
+/** All paths at once: they share nothing but the machine. */
+async function differencesOf(script: Scripted, options: FuzzOptions, id: string): Promise<Difference[]> {
+  const plays = new Map<string, Played>();
+  await Promise.all(
+    options.paths.map(async (path, i) => {
+      const played = await options.targets.use(path, new Set(), (target) =>
+        play(script.play, target, {
+          transport: 'websocket',
+          identity: options.identity,
+          rejoinTimeoutMs: options.targets.rejoinTimeoutMs,
+          barrierEvent: options.barrierEvent,
+          patienceMs: options.patienceMs,
+          quietMs: 0,
+          random: randomOf(options.seed),
+          suffix: `${options.run}${id}p${i}`,
+        }),
+      );
+      plays.set(path, played);
+    }),
+  );
+  return judge(script.outcome, new Map(options.paths.map((path) => [path, plays.get(path) as Played])));
+}
