@@ -4,7 +4,7 @@ import type http from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import zlib from 'node:zlib';
 import type { DropCause } from '../base/service.js';
-import { refuse } from './answer.js';
+import { refuse, writeAnswerHead } from './answer.js';
 import { answerHeaders } from './headers.js';
 import { endWith, withLength } from './polling-headers.js';
 import { PayloadItems } from './polling-items.js';
@@ -51,6 +51,8 @@ export class LegacyGet {
     this.#events = events;
     request.on('error', (error) => this.#fail(error));
     request.on('response', (response) => this.#gather(response));
+    // A 101 that nobody asked for ends the request without an error.
+    request.on('close', () => this.#fail(new Error('the legacy gave no answer')));
     request.end();
   }
 
@@ -122,10 +124,8 @@ export class LegacyGet {
 
 /** Gives the browser an answer as it came, with this body. */
 export function answerWhole(answer: LegacyAnswer, response: ServerResponse, body: Buffer): void {
-  response.sendDate = false;
   const headers = withLength(answerHeaders(answer.rawHeaders), body.length);
-  response.writeHead(answer.status, answer.statusMessage, headers);
-  endWith(response, body);
+  if (writeAnswerHead(response, answer.status, answer.statusMessage, headers)) endWith(response, body);
 }
 
 export interface StreamEvents {
@@ -147,8 +147,10 @@ export function streamAnswer(answer: LegacyAnswer, response: ServerResponse, eve
     if (broken) response.destroy();
     events.over(broken);
   };
-  response.sendDate = false;
-  response.writeHead(answer.status, answer.statusMessage, answerHeaders(answer.rawHeaders));
+  if (!writeAnswerHead(response, answer.status, answer.statusMessage, answerHeaders(answer.rawHeaders))) {
+    over('legacy');
+    return;
+  }
   const pass = (chunk: Buffer): void => {
     seen.write(chunk);
     if (!response.write(chunk)) rest.pause();

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../base/clock.js';
 import type { Outgoing } from '../protocol/packet.js';
 import { type Filtered, itemsOf, joinPayload } from '../protocol/payload.js';
-import { refuse } from './answer.js';
+import { refuse, writeAnswerHead } from './answer.js';
 import { answerHeaders } from './headers.js';
 import { refuseLike } from './polling-answer.js';
 import { endWith, repeated, withLength } from './polling-headers.js';
@@ -13,6 +13,8 @@ import type { Upstream } from './upstreams.js';
 
 /** A slower body goes on as it comes: engine.io gives up on a body after 30 s; milliseconds. */
 const GATHER_TIME = 20_000;
+/** A browser waits for the answer to its POST. What posts on without one is gathered up to this many payloads. */
+const MOST_WAITING = 2;
 
 /** What the POSTs ask and tell their session. */
 export interface PostSession {
@@ -61,6 +63,8 @@ export class PollingPosts {
   /** POSTs of one session go on one after another. */
   #chain: Promise<void> = Promise.resolve();
   #queued = 0;
+  /** Of bodies gathered and not answered yet. */
+  #bytes = 0;
   #sample: Sample;
   /** Headers of the legacy's last answer to a POST, for answers of our own. */
   #answerHeaders: readonly string[];
@@ -80,6 +84,11 @@ export class PollingPosts {
       this.#session.broken();
       first.giveUp();
       setImmediate(() => this.#session.pass(request, response));
+      return;
+    }
+    if (this.#bytes > MOST_WAITING * this.#session.maxPayload) {
+      this.#session.broken();
+      this.#session.pass(request, response);
       return;
     }
     const type = request.headers['content-type'];
@@ -157,8 +166,13 @@ export class PollingPosts {
     const end = (): void => {
       stop();
       const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
+      this.#bytes += size;
       this.#enqueue(() =>
-        this.#whole(request, response, body).catch((error: unknown) => this.#unsent(response, error)),
+        this.#whole(request, response, body)
+          .catch((error: unknown) => this.#unsent(response, error))
+          .finally(() => {
+            this.#bytes -= size;
+          }),
       );
     };
     const aborted = (): void => {
@@ -195,9 +209,13 @@ export class PollingPosts {
     const path = request.url ?? '/';
     this.#sample = { path, headers };
     const { rest, serve } = this.#ended ? { rest: body, serve: [] } : this.#session.filter(body);
-    if (rest === null || this.#session.swallows) this.ok(response);
-    else if (!(await this.#roundTrip(path, withLength(headers, rest.length), rest, response))) return;
-    for (const start of serve) start();
+    const counts = (): void => {
+      for (const start of serve.splice(0)) start();
+    };
+    if (rest === null || this.#session.swallows) {
+      this.ok(response);
+      counts();
+    } else await this.#roundTrip(path, withLength(headers, rest.length), rest, response, counts);
   }
 
   /** Node's client refuses a few request lines and header bytes that its server lets through. */
@@ -206,21 +224,29 @@ export class PollingPosts {
     this.#session.fault(error);
   }
 
-  /** True where the legacy answered 200, or where the browser did not wait for it. */
-  #roundTrip(path: string, headers: readonly string[], body: Buffer, response: ServerResponse): Promise<boolean> {
+  /** `counts` is called where the legacy answered 200, or where the browser did not wait for it. */
+  #roundTrip(
+    path: string,
+    headers: readonly string[],
+    body: Buffer,
+    response: ServerResponse,
+    counts: () => void,
+  ): Promise<void> {
     return new Promise((resolve) => {
       const up = this.#send(path, headers, body, {
         answer: (answer) => {
           if (answer.statusCode === 200) this.#answerHeaders = answer.rawHeaders;
-          response.sendDate = false;
-          response.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer.rawHeaders));
-          answer.pipe(response);
+          const headers = answerHeaders(answer.rawHeaders);
+          if (writeAnswerHead(response, answer.statusCode, answer.statusMessage, headers)) answer.pipe(response);
+          else answer.resume();
         },
         over: (status, error) => {
           if (response.destroyed) return;
           if (error) refuseLike(response, error);
+          // What the browser said before its goodbye comes before its going.
+          if (status === 200) counts();
           this.#session.posted(status);
-          resolve(status === 200);
+          resolve();
         },
       });
       response.on('close', () => {
@@ -228,7 +254,8 @@ export class PollingPosts {
         // The legacy has the whole body: what is in it counts, there and here, though nobody waits for the answer.
         if (up.writableFinished) up.destroy();
         else up.once('finish', () => up.destroy());
-        resolve(true);
+        counts();
+        resolve();
       });
     });
   }
@@ -273,6 +300,8 @@ export class PollingPosts {
       to.over(error ? 0 : status, error);
     };
     up.on('error', finish);
+    // A 101 that nobody asked for ends the request without an error.
+    up.on('close', () => finish(new Error('the legacy gave no answer')));
     up.on('response', (answer) => {
       answer.on('error', finish);
       answer.on('end', () => {

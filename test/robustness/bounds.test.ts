@@ -5,6 +5,7 @@ import type { ConnectionNumber, Namespace, SocketId, UserId } from '../../src/ba
 import type { Peer } from '../../src/base/service.js';
 import type { Outgoing } from '../../src/protocol/packet.js';
 import { Registry } from '../../src/proxy/registry.js';
+import { httpLegacy, proxyBed } from '../bed/proxy-bed.js';
 import { type Client, callsNew, connect, type Stack, startStack, until } from '../harness.js';
 
 const cleanups: (() => unknown)[] = [];
@@ -70,6 +71,35 @@ it('what goes to a thousand devices is encoded once', () => {
   for (const ref of registry.socketsOf('/' as Namespace, 'bob' as UserId)) registry.emit(ref, 'call-offer', offer);
   registry.emit(peers[0]!.ref, 'call-offer', { offer: 'o' });
   expect([...packets].map(({ text }) => text)).toEqual(Array(2).fill('42["call-offer",{"offer":"o"}]'));
+});
+
+it('POSTs that nobody waits for are gathered up to a bound, then left to the legacy as they come', async () => {
+  const open = '0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000}';
+  let posts = 0;
+  const legacy = await httpLegacy((request, response) => {
+    if (request.method === 'POST') posts++;
+    else response.end(open);
+  });
+  const bed = await proxyBed([legacy.url]);
+  cleanups.push(
+    () => legacy.server.close(),
+    () => bed.close(),
+    () => legacy.server.closeAllConnections(),
+  );
+  await fetch(`${bed.url}/socket.io/?EIO=4&transport=polling`);
+  const body = `42["chat","${'x'.repeat(900)}"]`;
+  const headers = { 'content-type': 'text/plain;charset=UTF-8' };
+  const post = (): void =>
+    void fetch(`${bed.url}/socket.io/?EIO=4&transport=polling&sid=a`, { method: 'POST', headers, body }).catch(
+      () => undefined,
+    );
+  post();
+  await expect.poll(() => posts).toBe(1);
+  for (let i = 2; i <= 10; i++) {
+    post();
+    // The second and the third wait behind the first, which the legacy does not answer.
+    if (i > 3) await expect.poll(() => posts).toBeGreaterThan(i - 4);
+  }
 });
 
 it('/readyz tells that the legacy is away before any browser notices it', async () => {

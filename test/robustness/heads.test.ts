@@ -25,6 +25,7 @@ const requests = {
   'plain, no body': `HEAD /x HTTP/1.1\r\n${close}`,
   'plain, HTTP/1.0': 'GET /x HTTP/1.0\r\nHost: a\r\n',
   engine: `GET /socket.io/?EIO=3&transport=polling HTTP/1.1\r\n${close}`,
+  'polling handshake': `GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\n${close}`,
   websocket: `GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n${upgrade}`,
   'another upgrade': `GET /other HTTP/1.1\r\n${upgrade}`,
 };

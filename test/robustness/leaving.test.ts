@@ -54,6 +54,20 @@ it.each(['websocket', 'polling'])('hanging up and leaving over %s is a hang-up',
   }
 });
 
+it('hanging up and closing the connection over polling is a hang-up', async () => {
+  const { proxy } = await stackOf({ routes: callsNew });
+  const bob = await person(proxy.url, 'bob', ['websocket']);
+  const alice = await person(proxy.url, 'alice', ['polling']);
+  await alice.ask('call-offer', { conversationId, offer: 'o' });
+  await bob.ask('call-answer', { conversationId, answer: 'a' });
+  bob.forget();
+  alice.socket.emit('chat-message', { conversationId, text: 'bye' });
+  alice.socket.emit('call-end', { conversationId });
+  alice.socket.io.engine.write('1');
+  expect(await bob.next('call-ended')).toEqual(hangup);
+  expect(ofCalls(bob)).toEqual([hangup]);
+});
+
 it('an answer that waits behind a ticket, from a browser that leaves meanwhile, holds no seat', async () => {
   const { proxy } = await stackOf({ routes: callsNew, legacy: { membershipLatencyMs: 300 } });
   const alice = await person(proxy.url, 'alice', ['websocket']);
