@@ -280,6 +280,19 @@ describe('a ticket from the legacy', () => {
     expect(await m.ask('t', ada, c1)).toEqual(granted);
   });
 
+  it.each([
+    ['a group', ['ada', 'bob', 'eve']],
+    ['a conversation with oneself', ['ada']],
+    ['a pair of others', ['eve', 'bob']],
+  ])('a ticket for %s carries no call between two: not a participant, as the legacy says', async (_, participants) => {
+    const { base } = await legacy((_seen, response) => {
+      response.end(JSON.stringify({ ticket: ticketFor('ada', 'c1', { participants }) }));
+    });
+    const m = memberships(createTicketSource({ clock: systemClock, base: () => base, ticketsUrl: null }));
+    expect(await m.ask('token', ada, c1)).toEqual({ kind: 'not-participant' });
+    expect(m.cached(ada, c1)).toBeUndefined();
+  });
+
   it('no legacy, a closed port, no token, a token that is no header: unavailable, in words without the token', async () => {
     const why = async (m: ReturnType<typeof memberships>, token: string | undefined) => m.ask(token, ada, c1);
     expect(await why(byTicket(null), 't')).toEqual({ kind: 'unavailable', why: 'no legacy lives' });

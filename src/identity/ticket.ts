@@ -52,6 +52,8 @@ const DEADLINE_MS = 1_800;
 const MARGIN_MS = 10_000;
 const LIST_MS = 60_000;
 const MOST = 50_000;
+/** Of a ticket's list; two are wanted, and any more say that it is a group's. */
+const MOST_PARTICIPANTS = 3;
 /** Questions under way; a legacy that hangs for 1.8 s sees no more than this from us. */
 const MOST_ASKED = 10_000;
 
@@ -64,6 +66,7 @@ export function createMemberships(options: MembershipOptions): Memberships & { c
   const grant = (user: UserId, conversationId: ConversationId, answer: SourceAnswer): MembershipAnswer => {
     if (answer.kind === 'ticket') {
       const read = readTicket(keys, clock, answer.ticket, user, conversationId);
+      if (!read.ok && read.noPair) return { kind: 'not-participant' };
       if (!read.ok) return { kind: 'unavailable', why: `the legacy's ticket does not hold: ${read.why}` };
       known.set(keyOf(user, conversationId), read.membership, read.exp - MARGIN_MS);
       return { kind: 'granted', membership: read.membership };
@@ -117,7 +120,8 @@ export function createMemberships(options: MembershipOptions): Memberships & { c
 
 type ReadTicket =
   | { readonly ok: true; readonly membership: Membership; readonly exp: number }
-  | { readonly ok: false; readonly why: string };
+  /** `noPair`: all of it holds, but who takes part are not two of whom this user is one, as in a group's conversation. */
+  | { readonly ok: false; readonly why: string; readonly noPair?: true };
 
 /** `exp` in milliseconds. */
 function readTicket(
@@ -135,9 +139,11 @@ function readTicket(
   if (about !== conversationId && !(typeof about === 'number' && String(about) === conversationId)) {
     return { ok: false, why: 'for another conversation' };
   }
-  const ids = Array.isArray(participants) && participants.length === 2 ? participants.map(userIdOf) : [];
-  const membership = pairOf(ids, user);
-  return membership ? { ok: true, membership, exp: exp * 1000 } : { ok: false, why: 'participants are not this pair' };
+  const ids = Array.isArray(participants) ? participants.slice(0, MOST_PARTICIPANTS).map(userIdOf) : [];
+  if (ids.length === 0 || ids.includes(undefined)) return { ok: false, why: 'no usable participants' };
+  const membership = ids.length === 2 ? pairOf(ids, user) : undefined;
+  if (!membership) return { ok: false, why: 'participants are not this pair', noPair: true };
+  return { ok: true, membership, exp: exp * 1000 };
 }
 
 /** Exactly two different users, this one among them: a group's conversation carries no 1:1 call. */
