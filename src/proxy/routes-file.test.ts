@@ -133,6 +133,14 @@ describe('while it runs', () => {
     expect(problems).toEqual([]);
   });
 
+  test('a file that stays empty is reported and flips nothing', async () => {
+    await writeFile(file, NEW);
+    await start();
+    await writeFile(file, '\n');
+    await expect.poll(() => problems, { timeout: 3_000, interval: 10 }).toEqual([expect.stringContaining('empty')]);
+    expect(modes).toEqual(['new']);
+  });
+
   test('an unchanged content is no change', async () => {
     await writeFile(file, NEW);
     await start();

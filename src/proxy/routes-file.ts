@@ -114,6 +114,13 @@ async function read(path: string, shownAs: string): Promise<Reading> {
     const code = (error as NodeJS.ErrnoException).code;
     return { text: undefined, problems: [`${shownAs}:1: can't be read (${code}); put the file there, readable`] };
   }
+  // What a full disk or a failed deployment leaves behind; nobody means it.
+  if (text.trim() === '') {
+    return {
+      text,
+      problems: [`${shownAs}:1: the file is empty; write "namespaces: {}" to leave everything to the legacy`],
+    };
+  }
   const parsed = parseRouteTable(text, shownAs);
   return parsed.ok ? { text, table: parsed.table } : { text, problems: parsed.problems };
 }

@@ -20,9 +20,10 @@ export async function listenForOperators(
   onError: (error: Error) => void,
 ): Promise<Listening> {
   // Scrapers and probes send a few headers and no body, a few at a time; more is a mistake or an attack.
-  const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000, maxHeaderSize: 8_192 }, handler);
-  server.maxConnections = 64;
-  server.keepAliveTimeout = 30_000;
+  // Who holds connections and asks nothing must not keep a probe out for long.
+  const limits = { requestTimeout: 3_000, headersTimeout: 3_000, connectionsCheckingInterval: 1_000 };
+  const server = createServer({ ...limits, maxHeaderSize: 8_192, keepAliveTimeout: 3_000 }, handler);
+  server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(at.port, at.host, () => {
