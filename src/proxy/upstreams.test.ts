@@ -83,6 +83,33 @@ test('with all of them down one is tried all the same, and probing goes on', asy
   expect([upstreams.anyUp(), told()]).toEqual([true, ['legacyDown', 'legacyUp']]);
 });
 
+test('a socket over which a body was refused is not kept: whoever refuses one may close behind the answer', async () => {
+  const port = await serve(
+    http.createServer((request, response) => {
+      request.resume();
+      if (request.method === 'POST') response.statusCode = Number(request.url?.slice(1));
+      response.end(String(request.socket.remotePort));
+    }),
+  );
+  const upstream = upstreamsAt([`http://127.0.0.1:${port}`]).upstreams.all[0]!;
+  const post = async (status: number) => {
+    const request = upstream.request({
+      method: 'POST',
+      path: `/${status}`,
+      headers: ['Host', 'a', 'Content-Length', '1'],
+    });
+    request.end('x');
+    const [answer] = (await once(request, 'response')) as [IncomingMessage];
+    answer.resume();
+    await once(request, 'close');
+  };
+  const first = await get(upstream);
+  await post(200);
+  expect(await get(upstream)).toBe(first);
+  await post(413);
+  expect(await get(upstream)).not.toBe(first);
+});
+
 test('sockets are kept, and given up a second before the legacy would', async () => {
   const sockets = new Set<Socket>();
   const server = http.createServer({ keepAliveTimeout: 2_000 }, (request, response) => {

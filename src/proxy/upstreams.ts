@@ -264,7 +264,11 @@ class KeptAgent extends http.Agent {
 
   override keepSocketAlive(socket: Duplex): boolean {
     const kept = socket as net.Socket & { _httpMessage?: http.ClientRequest & { res?: http.IncomingMessage } };
-    const announced = kept._httpMessage?.res?.headers['keep-alive'];
+    const { method = 'GET', res } = kept._httpMessage ?? {};
+    // Who refuses a body may close behind the answer without saying so (Engine.IO's 413 does): the next request, somebody
+    // else's, would run into that.
+    if (method !== 'GET' && method !== 'HEAD' && (res?.statusCode ?? 500) >= 400) return false;
+    const announced = res?.headers['keep-alive'];
     const hint = /\btimeout=(\d+)/.exec(String(announced))?.[1];
     const idle = hint === undefined ? IDLE_WITHOUT_HINT : Number(hint) * 1_000 - IDLE_MARGIN;
     if (idle <= 0) return false;
