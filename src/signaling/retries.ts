@@ -5,6 +5,8 @@ import type { SocketRef } from '../base/ids.js';
 
 /** Requests remembered for each connection: a call setup is a burst of 20 to 40 messages. */
 const perConnection = 64;
+/** Of these the answer is a list of candidates, which can be 1 MiB; a client repeats an answer within seconds. */
+const mostLists = 4;
 
 interface Request {
   readonly ns: string;
@@ -72,6 +74,7 @@ export class Retries {
       const waiting = request.waiting ?? [];
       request.waiting = null;
       request.answer = answer;
+      forgetLists(requests);
       for (const answerRepeat of waiting) answerRepeat(answer);
     };
     return {
@@ -92,6 +95,12 @@ export class Retries {
     if (rest.length > 0) this.#byConnection.set(ref.connection, rest);
     else this.#byConnection.delete(ref.connection);
   }
+}
+
+/** Keeps only the latest of those whose answers are lists of candidates. */
+function forgetLists(requests: Request[]): void {
+  const lists = requests.filter(({ answer }) => Array.isArray(answer) && answer.length > 0);
+  for (const oldest of lists.slice(0, -mostLists)) remove(requests, oldest);
 }
 
 function remove(requests: Request[], request: Request): void {
