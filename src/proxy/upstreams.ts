@@ -15,6 +15,8 @@ const PROBE_EVERY = 1_000;
 const IDLE_WITHOUT_HINT = 4_000;
 /** Given up this long before the legacy would close it, so that no request runs into its FIN. */
 const IDLE_MARGIN = 1_000;
+/** A connect that fails for want of descriptors, memory or ports here says nothing of the legacy. */
+const OURS: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
 /** Largest head of a legacy's answer; bytes. Browsers take more than Node's 16 KiB. */
 const MAX_ANSWER_HEAD = 65_536;
 
@@ -23,7 +25,7 @@ export interface UpstreamsOptions {
   readonly urls: readonly string[];
   /** PEM; used instead of the system's for https legacies. */
   readonly ca?: string | Buffer | undefined;
-  readonly signals: Pick<Signals, 'legacyDown' | 'legacyUp'>;
+  readonly signals: Pick<Signals, 'legacyDown' | 'legacyUp' | 'bound'>;
   readonly clock?: Clock;
 }
 
@@ -106,7 +108,7 @@ export class Upstream {
   #probe: Timer | undefined;
   #tlsSession: Buffer | undefined;
   readonly #ca: string | Buffer | undefined;
-  readonly #signals: Pick<Signals, 'legacyDown' | 'legacyUp'>;
+  readonly #signals: Pick<Signals, 'legacyDown' | 'legacyUp' | 'bound'>;
   readonly #clock: Clock;
   /** Keeps sockets to this legacy, TLS or not; for requests by `http.request`. */
   readonly agent: http.Agent;
@@ -161,7 +163,10 @@ export class Upstream {
     const connected = this.secure ? 'secureConnect' : 'connect';
     const timer = setTimeout(() => socket.destroy(timedOut(this.url)), CONNECT_TIMEOUT);
     timer.unref();
-    const failed = (error: NodeJS.ErrnoException) => this.reportFailure(error.code ?? error.message);
+    const failed = (error: NodeJS.ErrnoException) => {
+      if (OURS.has(error.code)) this.#signals.bound('sockets', { why: error.code ?? '' });
+      else this.reportFailure(error.code ?? error.message);
+    };
     socket.once('error', failed);
     socket.once('close', () => clearTimeout(timer));
     socket.once(connected, () => {
