@@ -7,10 +7,6 @@ import { binaryForm, deepText } from '../values.js';
 export interface Known {
   /** Real text → the name it gets, without the dollar: `alice-k3f-1` → `alice`. */
   readonly names: ReadonlyMap<string, string>;
-  /** User ids of this play. */
-  readonly users: ReadonlySet<string>;
-  /** Events of which only what is about these users is kept. */
-  readonly onlyOurs: readonly string[];
   /** When the play ran, in milliseconds since 1970: numbers and dates near it are times. */
   readonly from: number;
   readonly to: number;
@@ -47,27 +43,8 @@ export function normalise(transcripts: Transcripts, known: Known): Transcripts {
   return Object.fromEntries(
     Object.entries(transcripts)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([device, entries]) => [device, entries.flatMap((one) => ours(one, known)).map(entry)]),
+      .map(([device, entries]) => [device, entries.map(entry)]),
   );
-}
-
-/** Leaves out what an event of `onlyOurs` says of users of other plays. */
-function ours(entry: Entry, { onlyOurs, users }: Known): Entry[] {
-  if (entry.kind === 'disconnected' || entry.kind === 'response' || !onlyOurs.includes(entry.name)) return [entry];
-  const foreign = (value: unknown): boolean => {
-    const id = (value as { userId?: unknown } | null)?.userId;
-    return typeof id === 'string' && !users.has(id);
-  };
-  if (entry.args.some(foreign)) return [];
-  const args = entry.args.map((arg) => {
-    if (typeof arg !== 'object' || arg === null) return arg;
-    const kept = Object.entries(arg).map(([key, value]) => [
-      key,
-      Array.isArray(value) ? value.filter((one) => !foreign(one)) : value,
-    ]);
-    return Object.fromEntries(kept) as unknown;
-  });
-  return [{ ...entry, args }];
 }
 
 function textNormaliser({ names }: Known): (text: string) => unknown {

@@ -31,6 +31,16 @@ export async function barrier(device: Device, options: BarrierOptions, lookup = 
   await within(patienceMs, `${spec.name}'s barrier is acknowledged`, Promise.all(asked));
 }
 
+/** What was sent to anybody before now is there: one round of barriers. */
+export async function arrived({ devices, barrier: options }: Barriers): Promise<void> {
+  await Promise.all([...devices.values()].map((device) => barrier(device, options)));
+}
+
+interface Barriers {
+  readonly devices: ReadonlyMap<string, Device>;
+  readonly barrier: BarrierOptions;
+}
+
 /** Most rounds in a row that bring something new; each ends as soon as two rounds bring nothing. */
 const mostRounds = 50;
 

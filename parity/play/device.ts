@@ -17,11 +17,17 @@ export class Device {
   readonly #waited = new Set<Entry>();
   readonly #wake = new Set<() => void>();
 
-  constructor(spec: DeviceSpec) {
+  readonly #keep: (entry: Entry) => Entry | undefined;
+
+  /** `keep` returns what is written down of an entry, undefined for nothing. */
+  constructor(spec: DeviceSpec, keep: (entry: Entry) => Entry | undefined = (entry) => entry) {
     this.spec = spec;
+    this.#keep = keep;
   }
 
-  readonly note = (entry: Entry): void => {
+  readonly note = (received: Entry): void => {
+    const entry = this.#keep(received);
+    if (!entry) return;
     this.entries.push(entry);
     for (const wake of [...this.#wake]) wake();
   };

@@ -3,12 +3,13 @@
 import { normalise } from '../compare/normalise.js';
 import type { DeviceSpec, Play, Transport } from '../scenario.js';
 import type { Identity, SignedIn } from '../targets/identity.js';
-import { type BarrierOptions, quiesce } from './barrier.js';
+import { arrived, type BarrierOptions, quiesce } from './barrier.js';
 import { Connection } from './connection.js';
 import { Device } from './device.js';
+import { ours } from './ours.js';
 import { Problem, within } from './problem.js';
 import { takeStep } from './steps.js';
-import type { Transcripts } from './transcript.js';
+import type { Entry, Transcripts } from './transcript.js';
 import type { Witnesses } from './witness.js';
 
 /** Where a scenario is played. */
@@ -61,8 +62,10 @@ export interface Stage {
 export async function play(scenario: Play, target: Target, options: PlayOptions): Promise<Played> {
   const started = performance.now();
   const from = Date.now();
-  const devices = new Map(scenario.devices.map((spec) => [spec.name, new Device(spec)]));
   const users = new Map<string, SignedIn>();
+  const ids = new Set<string>();
+  const keep = (entry: Entry) => ours(entry, scenario.onlyOurs, ids);
+  const devices = new Map(scenario.devices.map((spec) => [spec.name, new Device(spec, keep)]));
   const words = new Map<string, string>();
   let problem: string | undefined;
   try {
@@ -70,6 +73,7 @@ export async function play(scenario: Play, target: Target, options: PlayOptions)
     for (const party of new Set(scenario.devices.map((device) => device.party))) {
       const user = await identity.signIn(`${party}-${suffix}`, 'valid');
       users.set(party, user);
+      ids.add(user.id);
       words.set(party, user.id);
     }
     for (const [name, members] of Object.entries(scenario.conversations)) {
@@ -78,6 +82,7 @@ export async function play(scenario: Play, target: Target, options: PlayOptions)
     words.set('nobody', `parity-nobody-${suffix}`);
     const stage = stageOf(scenario, target, options, devices, users, words);
     for (const device of devices.values()) if (!device.spec.later) await stage.connect(device);
+    await arrived(stage);
     for (const step of scenario.steps) await takeStep(step, stage);
     const later = [...devices.values()].flatMap((device) => device.later);
     await within(options.patienceMs, 'what was asked for is acknowledged', Promise.all(later));
@@ -98,13 +103,7 @@ export async function play(scenario: Play, target: Target, options: PlayOptions)
       names.set(everId, `socket:${name}${i === 0 ? '' : `#${i + 1}`}`);
   }
   names.delete('');
-  const known = {
-    names,
-    users: new Set([...users.values()].map(({ id }) => id)),
-    onlyOurs: scenario.onlyOurs,
-    from,
-    to: Date.now(),
-  };
+  const known = { names, from, to: Date.now() };
   await Promise.all([...devices.values()].flatMap(({ connections }) => connections.map((one) => one.close())));
   return { transcripts: normalise(transcripts, known), problem, ms: performance.now() - started };
 }

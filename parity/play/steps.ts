@@ -3,7 +3,7 @@
 import type { Connect, DropStep, Emit, Request, Step, Together } from '../scenario.js';
 import { shortTokenMs } from '../targets/identity.js';
 import { type Cast, outgoing } from '../values.js';
-import { quiesce, settle } from './barrier.js';
+import { arrived, barrier, quiesce, settle } from './barrier.js';
 import type { Connection } from './connection.js';
 import type { Device } from './device.js';
 import type { Stage } from './play.js';
@@ -96,6 +96,8 @@ async function prepareDrop(step: DropStep, stage: Stage): Promise<() => Promise<
       const user = stage.users.get(device.spec.party)?.id ?? '';
       noticed = await stage.target.witnesses.watch(stage.slot(step.drop), user, connection);
     }
+    // Without a witness, a barrier: what was sent to the device before has reached it.
+    if (!noticed) await barrier(device, stage.barrier);
     if (step.how !== 'disconnect' && step.how !== 'close') await connection.ready(stage.barrier.conversation);
   }
   return async () => {
@@ -110,6 +112,7 @@ async function connect(step: Connect, stage: Stage): Promise<void> {
   const before = device.connections.at(-1)?.options.transport ?? device.spec.transport ?? stage.options.transport;
   const transport = step.transport === 'other' ? (before === 'polling' ? 'websocket' : 'polling') : step.transport;
   await stage.connect(device, transport, step.token);
+  await arrived(stage);
 }
 
 function elapse(time: number | 'token', stage: Stage): Promise<void> {

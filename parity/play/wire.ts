@@ -32,6 +32,8 @@ export class Wire {
     this.#sockets.add(socket);
     socket.setMaxListeners(0); // the client's requests share it, and each listens anew
     socket.once('close', () => this.#sockets.delete(socket));
+    // A reset that comes back; whoever waits on the connection is told by its end.
+    socket.on('error', () => socket.destroy());
     if (this.#paused) socket.pause();
     if (this.#cut) socket.destroy();
   }

@@ -46,8 +46,9 @@ export class Witnesses {
     );
     if ((answer?.[0] as { ok?: unknown } | undefined)?.ok !== true) return undefined;
     return () => {
-      // A proxy hears of a silent poll's end later than the backend: it allows for its own way.
-      const ms = patienceMs + (connection.silenced ? 3 * connection.heartbeatMs : 0);
+      // A lost poll that was being answered in that moment leaves nothing but the heartbeat; a proxy allows for its own way.
+      const heartbeat = connection.silenced || connection.options.transport === 'polling';
+      const ms = patienceMs + (heartbeat ? 3 * connection.heartbeatMs : 0);
       return within(ms, `the server has noticed that ${device} is gone`, ended).finally(() =>
         witness.ended.delete(conversationId),
       );

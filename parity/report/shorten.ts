@@ -7,7 +7,9 @@ const mostItems = 40;
 /** The same value with long texts cut and long lists counted. */
 export function shortened(value: unknown): unknown {
   if (typeof value === 'string') {
-    return value.length > longest ? `${value.slice(0, longest)}… (${value.length} characters)` : value;
+    if (value.length <= longest) return value;
+    // Texts of this length are not searched for tokens when they are normalised.
+    return `${value.slice(0, longest).replace(/eyJ[\w-]+(\.[\w-]*)*/g, '$token')}… (${value.length} characters)`;
   }
   if (Array.isArray(value)) {
     const shown = value.slice(0, mostItems).map(shortened);
