@@ -178,11 +178,11 @@ class Script {
     const line = this.#line.get(device) ?? this.#connect(device, false);
     const key = `${device.namespace} ${conversation}`;
     const payload = this.#payload(event, conversation, form);
-    const whole =
-      !['no-field', 'null-field', 'no-conversation', 'no-map'].includes(form) ||
-      (event === 'call-end' && form.endsWith('-field'));
+    const whole = wholeId(form) && (event === 'call-end' || (form !== 'no-field' && form !== 'null-field'));
     const live = this.contract.live(line, conversation);
-    let asks = ack;
+    // Without an event of the backend's own in this namespace, nothing proves that the backend has refused what is no call's.
+    const unproven = device.namespace !== '/' && event !== 'call-offer' && !(live && wholeId(form));
+    let asks = ack || unproven;
     if (whole && event === 'ice-candidate' && !live) {
       this.#early.set(line, (this.#early.get(line) ?? new Set()).add(key));
     }
@@ -195,8 +195,9 @@ class Script {
     }
     if (whole && event === 'call-end') {
       if (live && this.contract.refusal(line, event, conversation) === undefined) this.#endedBy.set(key, line);
-      else if (ack && this.#endedBy.get(key) === line) {
+      else if (asks && this.#endedBy.get(key) === line) {
         this.avoided[2]++;
+        if (unproven) return;
         asks = false; // it is refused on every path then
       }
     }
@@ -264,6 +265,8 @@ class Script {
     this.contract.drop(old);
   }
 }
+
+const wholeId = (form: Form): boolean => form !== 'no-conversation' && form !== 'no-map';
 
 function pick<T>(from: readonly T[], n: number): T {
   return from[n % from.length] as T;
