@@ -24,6 +24,8 @@ export const keyOf = ({ ns, conversationId }: CallKey): string => `${ns}\n${conv
 
 export class Calls {
   readonly #deps: CallsDeps;
+  /** Steps that are being saved, by call: nothing else is decided on a call before its parties were told of them. */
+  readonly #saving = new Map<string, Promise<void>>();
 
   constructor(deps: CallsDeps) {
     this.#deps = deps;
@@ -31,9 +33,10 @@ export class Calls {
 
   /**
    * Applies an event that needs no save at once (a candidate after the answer, a refusal); null where the session must be
-   * fetched or changed, which `apply` does.
+   * fetched or changed, or is being changed, which `apply` does.
    */
   tryNow(key: CallKey, event: CallEvent, inbound: InboundEvent): Step | null {
+    if (this.#saving.has(keyOf(key))) return null;
     const session = this.#deps.store.peek(key);
     if (session === undefined) return null;
     const result = step(session, event, this.#deps.clock.now());
@@ -49,20 +52,41 @@ export class Calls {
     inbound?: InboundEvent,
   ): Promise<Step | null> {
     const { store, clock } = this.#deps;
+    const k = keyOf(key);
+    while (this.#saving.has(k)) await this.#saving.get(k);
     const known = store.peek(key);
     let session = known === undefined ? await store.get(key) : known;
     for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
       const event = make(session);
       if (event === null) return null;
       const result = step(session, event, clock.now());
-      const saved = result.session === session ? { ok: true, session } : await this.#save(session, result.session);
-      if (saved.ok) {
+      if (result.session === session) {
         this.#run(key, session, result, event, inbound);
         return result;
       }
-      session = saved.session;
+      const done = this.#begin(k);
+      try {
+        const saved = await this.#save(session, result.session);
+        if (saved.ok) {
+          this.#run(key, session, result, event, inbound);
+          return result;
+        }
+        session = saved.session;
+      } finally {
+        done();
+      }
     }
     throw new Error(`more than ${mostConflicts} conflicts in a row on one call`);
+  }
+
+  #begin(k: string): () => void {
+    let resolve!: () => void;
+    const saving = new Promise<void>((done) => (resolve = done));
+    this.#saving.set(k, saving);
+    return () => {
+      if (this.#saving.get(k) === saving) this.#saving.delete(k);
+      resolve();
+    };
   }
 
   async #save(before: Session | null, after: Session | null): Promise<{ ok: boolean; session: Session | null }> {
