@@ -127,11 +127,11 @@ async function playOne(job: Job, options: RunOptions, n: number): Promise<Result
   const missing = targets.missing(path, needs) ?? (needsSecret(scenario) ? identity.cantSign : undefined);
   const empty = { scenario, path, transport, round: job.round, divergences: [], against: 'the expectation' } as const;
   if (missing !== undefined) return { ...empty, ms: 0, transcripts: {}, status: 'not-run', why: missing };
-  const played = await targets.use(path, needs, (target) =>
+  const played = await targets.use(path, needs, (target, rejoinTimeoutMs) =>
     play(scenario, target, {
       transport,
       identity,
-      rejoinTimeoutMs: targets.rejoinTimeoutMs,
+      rejoinTimeoutMs,
       barrierEvent: options.barrierEvent,
       patienceMs: options.patienceMs,
       quietMs: options.quietMs,

@@ -9,7 +9,7 @@ import type { Target } from '../play/play.js';
 import { Problem } from '../play/problem.js';
 import { Witnesses } from '../play/witness.js';
 import type { Identity } from './identity.js';
-import { atExit, type ProxyProcess, startProxy, startStub } from './processes.js';
+import { atExit, type ProxyProcess, startProxy, startStub, type Times } from './processes.js';
 
 /** The last needs a table that takes relay events alone out of the stream, which this version has not. */
 export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
@@ -24,8 +24,15 @@ export interface Targets {
   readonly legacyUrl: string;
   /** Why a path, or what a scenario needs there, can't be had; undefined where it can. */
   missing(path: PathName, needs: ReadonlySet<Need>): string | undefined;
-  /** Plays on it; one that needs something gets processes that nobody else uses. */
-  use<T>(path: PathName, needs: ReadonlySet<Need>, play: (target: Target) => Promise<T>): Promise<T>;
+  /**
+   * Plays on it, told its rejoin timeout; one that needs something gets processes that nobody else uses. What is restarted
+   * has a longer timeout, since starting takes its time on a busy machine.
+   */
+  use<T>(
+    path: PathName,
+    needs: ReadonlySet<Need>,
+    play: (target: Target, rejoinTimeoutMs: number) => Promise<T>,
+  ): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -35,6 +42,11 @@ export interface Common {
   /** Of this run: witnesses are users of their own. */
   readonly run: string;
 }
+
+/** Rejoin timeouts that a restarted backend has as one. */
+const longer = 3;
+/** Processes of one play's own start slowly where many do at once. */
+const mostDedicated = 3;
 
 const notYet = 'relay events alone can not be routed in this version';
 
@@ -87,7 +99,13 @@ export async function ownTargets(
         shared.set(path, { path, url, witnesses: witnessesAt(url, path, common) });
       }),
     );
-    const dedicated = async <T>(path: PathName, play: (target: Target) => Promise<T>): Promise<T> => {
+    const slots = slotsOf(mostDedicated);
+    const dedicated = async <T>(
+      path: PathName,
+      times: Times,
+      play: (target: Target, rejoinTimeoutMs: number) => Promise<T>,
+    ): Promise<T> => {
+      const free = await slots.take();
       let own = await startStub(secretFile, times, undefined, stubArgs);
       let proxy: ProxyProcess | undefined;
       try {
@@ -104,9 +122,10 @@ export async function ownTargets(
             own = await startStub(secretFile, times, address, stubArgs);
           },
         };
-        return await play(target);
+        return await play(target, times.rejoinTimeoutMs);
       } finally {
         await Promise.all([own.kill(), proxy?.kill()]);
+        free();
       }
     };
     return {
@@ -114,8 +133,9 @@ export async function ownTargets(
       legacyUrl: stub.url,
       missing: (path) => (path === 'peeled' ? notYet : undefined),
       async use(path, needs, play) {
-        if (needs.size > 0) return dedicated(path, play);
-        return play(shared.get(path) as Target);
+        if (needs.has('restart')) return dedicated(path, { rejoinTimeoutMs: longer * rejoinTimeoutMs }, play);
+        if (needs.size > 0) return dedicated(path, times, play);
+        return play(shared.get(path) as Target, rejoinTimeoutMs);
       },
       async close() {
         await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
@@ -126,6 +146,23 @@ export async function ownTargets(
     await close();
     throw error;
   }
+}
+
+/** `take` resolves with what frees the slot again, in the order of asking. */
+function slotsOf(most: number): { take(): Promise<() => void> } {
+  let taken = 0;
+  const waiting: (() => void)[] = [];
+  const free = (): void => {
+    taken--;
+    waiting.shift()?.();
+  };
+  return {
+    async take() {
+      if (taken >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+      taken++;
+      return free;
+    },
+  };
 }
 
 export interface GivenUrls {
@@ -163,7 +200,7 @@ export async function givenTargets(
       const at = url(path) as string;
       const target = shared.get(path) ?? { path, url: at, witnesses: witnessesAt(at, path, common) };
       shared.set(path, target);
-      return play(target);
+      return play(target, rejoinTimeoutMs);
     },
     async close() {
       await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
