@@ -63,7 +63,7 @@ it('hanging up and closing the connection over polling is a hang-up', async () =
   bob.forget();
   alice.socket.emit('chat-message', { conversationId, text: 'bye' });
   alice.socket.emit('call-end', { conversationId });
-  alice.socket.io.engine.write('1');
+  alice.socket.io.engine.close();
   expect(await bob.next('call-ended')).toEqual(hangup);
   expect(ofCalls(bob)).toEqual([hangup]);
 });
