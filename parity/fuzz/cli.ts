@@ -10,6 +10,7 @@ import { packageRoot } from '../targets/root.js';
 import { availablePaths, givenTargets, newSecret, ownTargets, type PathName } from '../targets/targets.js';
 import type { Found, FuzzResult } from './fuzz.js';
 import { sentence } from './judge.js';
+import { onTargets } from './on-targets.js';
 import { scenarioText, schemaLine } from './scenario-text.js';
 
 interface Flags {
@@ -89,15 +90,13 @@ async function run(flags: Flags): Promise<number> {
         ? secretIdentity(secret, conversations)
         : commandIdentity(flags.tokenCommand, conversations);
     process.stdout.write(`${flags.runs} lifecycles on ${flags.path.join(', ')}; seed ${flags.seed}\n`);
+    const { barrierEvent, patience: patienceMs } = flags;
     const result = await fuzz({
       ...flags,
       mostShrunk: flags.shrink,
       shrinkMs: flags.shrinkTime * 1_000,
-      patienceMs: flags.patience,
       paths: flags.path,
-      targets,
-      identity,
-      run: runId,
+      play: onTargets({ targets, identity, barrierEvent, patienceMs, run: runId }),
       ...progress(flags.runs),
     });
     return report(result, flags);

@@ -1,10 +1,8 @@
 // Plays random lifecycles on every path, many at once, and has fast-check shrink each that differs to a smallest one. Knows
-// nothing of flags, files or where the paths are.
+// nothing of flags, files or how a play is done.
 import fc from 'fast-check';
-import { type Played, play } from '../play/play.js';
-import { randomOf } from '../run.js';
-import type { Identity } from '../targets/identity.js';
-import type { PathName, Targets } from '../targets/targets.js';
+import type { Played } from '../play/play.js';
+import type { PathName } from '../targets/targets.js';
 import { lifecycles } from './arbitrary.js';
 import { type Difference, judge } from './judge.js';
 import { type Lifecycle, type Scripted, scripted } from './moves.js';
@@ -19,12 +17,8 @@ export interface FuzzOptions {
   /** Shrinking one ends after this. */
   readonly shrinkMs: number;
   readonly paths: readonly PathName[];
-  readonly targets: Targets;
-  readonly identity: Identity;
-  readonly barrierEvent: string;
-  readonly patienceMs: number;
-  /** Of this run: part of every user's id. */
-  readonly run: string;
+  /** `id` is of this one play alone. */
+  play(script: Scripted, path: PathName, id: string): Promise<Played>;
   onPlayed?(done: number, found: number): void;
   onShrinking?(index: number, tries: number): void;
 }
@@ -64,7 +58,8 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
       steps += script.play.steps.length;
       avoided[1] += script.avoided[1];
       avoided[2] += script.avoided[2];
-      options.onPlayed?.(++done, failed.size);
+      done++;
+      options.onPlayed?.(done, failed.size);
     }
   };
   await Promise.all(Array.from({ length: Math.min(jobs, runs) }, worker));
@@ -87,9 +82,10 @@ async function shrink(index: number, options: FuzzOptions): Promise<Found> {
   let first: Lifecycle | undefined;
   const property = fc.asyncProperty(lifecycles, async (lifecycle) => {
     first ??= lifecycle;
-    late ||= performance.now() > until;
+    late ||= tries > 0 && performance.now() > until;
     if (late) return true; // no smaller one is looked for any more
-    options.onShrinking?.(index, ++tries);
+    tries++;
+    options.onShrinking?.(index, tries);
     const differences = await differencesOf(scripted(lifecycle), options, `${index}s${tries}`);
     if (differences.length === 0) return true;
     smallest = { lifecycle, differences };
@@ -103,24 +99,9 @@ async function shrink(index: number, options: FuzzOptions): Promise<Found> {
 }
 
 /** All paths at once: they share nothing but the machine. */
-async function differencesOf(script: Scripted, options: FuzzOptions, id: string): Promise<Difference[]> {
-  const plays = new Map<string, Played>();
-  await Promise.all(
-    options.paths.map(async (path, i) => {
-      const played = await options.targets.use(path, new Set(), (target) =>
-        play(script.play, target, {
-          transport: 'websocket',
-          identity: options.identity,
-          rejoinTimeoutMs: options.targets.rejoinTimeoutMs,
-          barrierEvent: options.barrierEvent,
-          patienceMs: options.patienceMs,
-          quietMs: 0,
-          random: randomOf(options.seed),
-          suffix: `${options.run}${id}p${i}`,
-        }),
-      );
-      plays.set(path, played);
-    }),
+async function differencesOf(script: Scripted, { paths, play }: FuzzOptions, id: string): Promise<Difference[]> {
+  const plays = await Promise.all(
+    paths.map(async (path, i) => [path, await play(script, path, `${id}p${i}`)] as const),
   );
-  return judge(script.outcome, new Map(options.paths.map((path) => [path, plays.get(path) as Played])));
+  return judge(script.outcome, new Map(plays));
 }

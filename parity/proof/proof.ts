@@ -3,6 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { onTargets } from '../fuzz/on-targets.js';
 import { Witnesses } from '../play/witness.js';
 import { needsOf, type Result, runMatrix } from '../run.js';
 import type { Scenario, Step } from '../scenario.js';
@@ -126,16 +127,14 @@ async function sought(fault: Fault, scenarios: readonly Scenario[], stage: Proof
 
 async function lifecyclesThatFind(options: ProofOptions, targets: Targets, identity: Identity): Promise<number> {
   const { fuzz } = await import('../fuzz/fuzz.js');
+  const run = `proof${Math.floor(Math.random() * 36 ** 4).toString(36)}`;
   const { found } = await fuzz({
     ...options,
     runs: options.lifecycles,
     mostShrunk: 0,
     shrinkMs: 0,
     paths: ['proxy-new'],
-    targets,
-    identity,
-    barrierEvent: 'whoami',
-    run: `proof${Math.floor(Math.random() * 36 ** 4).toString(36)}`,
+    play: onTargets({ targets, identity, barrierEvent: 'whoami', patienceMs: options.patienceMs, run }),
   });
   return found.length;
 }
