@@ -86,6 +86,7 @@ export class SplicedWebSocket implements Transport {
   /** What of the browser's bytes waits, a `5` among them perhaps. */
   #held: Buffer[] | null = null;
   #ready: Promise<void> | undefined;
+  #endedWhileHeld: DropCause | undefined;
   #ending: { readonly code: number; readonly reason: string; readonly timer: NodeJS.Timeout } | undefined;
 
   /** Longer than this the legacy's own heartbeat would not bear a side that takes nothing. */
@@ -291,6 +292,10 @@ export class SplicedWebSocket implements Transport {
     this.#held = null;
     for (const bytes of held) this.#toLegacy(bytes);
     if (this.#phase === 'handover') this.#options.hooks?.upgraded();
+    const cause = this.#endedWhileHeld;
+    if (cause === undefined) return;
+    this.#endedWhileHeld = undefined;
+    this.#options.gone?.(cause);
   }
 
   #onLegacy(chunk: Buffer): void {
@@ -355,8 +360,11 @@ export class SplicedWebSocket implements Transport {
     this.#told = true;
     const attached = !this.#options.hooks || this.#phase === 'open';
     if (!this.#options.hooks) this.#upstream.sessions--;
-    if (attached) this.#owner.closed(this.#ending ? 'drain' : cause);
-    this.#options.gone?.(this.#ending ? 'drain' : cause);
+    const told = this.#ending ? 'drain' : cause;
+    if (attached) this.#owner.closed(told);
+    // A close right behind the `5`: the session must get to know of the `5` first.
+    if (this.#held) this.#endedWhileHeld = told;
+    else this.#options.gone?.(told);
   }
 
   #closeBoth(): void {
