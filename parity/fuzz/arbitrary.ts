@@ -14,8 +14,9 @@ const form = fc.oneof(
 
 const move: fc.Arbitrary<Move> = fc.oneof(
   { weight: 12, arbitrary: fc.record({ move: fc.constant('fitting' as const), pick: fc.nat(9_999), ack }) },
+  { weight: 3, arbitrary: fc.record({ move: fc.constant('unfitting' as const), pick: fc.nat(9_999), ack }) },
   {
-    weight: 5,
+    weight: 3,
     arbitrary: fc.record({
       move: fc.constant('any' as const),
       device: any,
@@ -62,5 +63,5 @@ export const lifecycles: fc.Arbitrary<Lifecycle> = fc.record({
     { weight: 1, arbitrary: fc.constant('/calls' as const) },
   ),
   group: fc.oneof({ weight: 6, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
-  moves: fc.array(move, { minLength: 1, maxLength: 24, size: 'max' }),
+  moves: fc.array(move, { minLength: 1, maxLength: 30, size: 'max' }),
 });

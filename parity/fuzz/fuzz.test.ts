@@ -49,7 +49,7 @@ describe('random lifecycles', () => {
       );
       return { ...played, transcripts };
     };
-    const { found } = await fuzz(options({ play, runs: 200 }));
+    const { found } = await fuzz(options({ play, runs: 100 }));
     expect(found.length).toBeGreaterThan(2);
     expect(found.map(({ shrunk }) => shrunk)).toEqual(found.map((_, i) => (i < 2 ? 'smallest' : 'not-tried')));
     const { scripted: smallest, differences } = found[0]!;

@@ -5,7 +5,7 @@ import type { Played } from '../play/play.js';
 import type { PathName } from '../targets/targets.js';
 import { lifecycles } from './arbitrary.js';
 import { type Difference, judge } from './judge.js';
-import { type Lifecycle, type Scripted, scripted } from './moves.js';
+import { type Lifecycle, type Scripted, scripted, withoutOne } from './moves.js';
 
 export interface FuzzOptions {
   /** The same seed makes the same lifecycles. */
@@ -76,26 +76,35 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
 
 async function shrink(index: number, options: FuzzOptions): Promise<Found> {
   let smallest: { readonly lifecycle: Lifecycle; readonly differences: readonly Difference[] } | undefined;
+  let first: Lifecycle | undefined;
   let tries = 0;
   let late = false;
   const until = performance.now() + options.shrinkMs;
-  let first: Lifecycle | undefined;
-  const property = fc.asyncProperty(lifecycles, async (lifecycle) => {
+  const differs = async (lifecycle: Lifecycle): Promise<boolean> => {
     first ??= lifecycle;
     late ||= tries > 0 && performance.now() > until;
-    if (late) return true; // no smaller one is looked for any more
+    if (late) return false; // no smaller one is looked for any more
     tries++;
     options.onShrinking?.(index, tries);
     const differences = await differencesOf(scripted(lifecycle), options, `${index}s${tries}`);
-    if (differences.length === 0) return true;
-    smallest = { lifecycle, differences };
-    return false;
-  });
+    if (differences.length > 0) smallest = { lifecycle, differences };
+    return differences.length > 0;
+  };
+  const property = fc.asyncProperty(lifecycles, async (lifecycle) => !(await differs(lifecycle)));
   // `path` is the number of the lifecycle among those of the seed; from there fast-check shrinks.
   await fc.check(property, { seed: options.seed, path: `${index}`, numRuns: 1, endOnFailure: false });
   if (!smallest) return { index, scripted: scripted(first as Lifecycle), differences: [], shrunk: 'not-again', tries };
+  // It leaves some moves in a list that could go as well.
+  for (let lifecycle: Lifecycle | undefined = smallest.lifecycle; lifecycle && !late; ) {
+    lifecycle = await firstThat(differs, withoutOne(lifecycle));
+  }
   const { lifecycle, differences } = smallest;
   return { index, scripted: scripted(lifecycle), differences, shrunk: late ? 'out-of-time' : 'smallest', tries };
+}
+
+async function firstThat<T>(holds: (one: T) => Promise<boolean>, of: readonly T[]): Promise<T | undefined> {
+  for (const one of of) if (await holds(one)) return one;
+  return undefined;
 }
 
 /** All paths at once: they share nothing but the machine. */

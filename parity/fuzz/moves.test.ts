@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { readScenarios } from '../read.js';
 import type { Step } from '../scenario.js';
 import { lifecycles } from './arbitrary.js';
-import { type Lifecycle, type Move, scripted } from './moves.js';
+import { type Lifecycle, type Move, scripted, withoutOne } from './moves.js';
 import { scenarioText } from './scenario-text.js';
 
 const seed = 7;
@@ -89,7 +89,7 @@ describe('a generated lifecycle', () => {
       expect(times(what), what).toBeGreaterThan(20);
     }
     for (const what of ['answered-elsewhere', 'offerer-left', 'Not the active device', 'retry later', 'Malformed']) {
-      expect(times(what), what).toBeGreaterThan(2);
+      expect(times(what), what).toBeGreaterThan(8);
     }
   });
 });
@@ -134,5 +134,19 @@ describe('moves that make no sense at their point', () => {
     const replace: Move = { move: 'replace', device: 0, other: false };
     expect(scripted(of([replace], { users: [[polling], [plain]] })).play.steps).toEqual([]);
     expect(titles(scripted(of([replace])).play.steps)).toEqual(['alice silence false', 'alice']);
+  });
+});
+
+describe('one thing less', () => {
+  it('the last moves first, then users and devices; the first two users stay', () => {
+    const lifecycle = of([any(0, offer), any(1, answer)], { users: [[plain, plain], [plain], [plain]] });
+    const less = withoutOne(lifecycle);
+    expect(less.map(({ moves }) => moves.length)).toEqual([1, 1, 2, 2]);
+    expect(less[0]?.moves).toEqual([any(0, offer)]);
+    expect(less.slice(2).map(({ users }) => users.map((devices) => devices.length))).toEqual([
+      [2, 1],
+      [1, 1, 1],
+    ]);
+    expect(withoutOne(of([]))).toEqual([]);
   });
 });

@@ -5,8 +5,9 @@ import { type CallEvent, Contract, callEvents, fieldOf, type Line } from './cont
 
 /** Numbers are taken modulo what there is to choose from, so that a shrunk list of moves stays a valid one. */
 export type Move =
-  /** One of the requests that the contract would serve now. */
+  /** One of the requests that the contract would serve now; or one that it would refuse. */
   | { readonly move: 'fitting'; readonly pick: number; readonly ack: boolean }
+  | { readonly move: 'unfitting'; readonly pick: number; readonly ack: boolean }
   | {
       readonly move: 'any';
       readonly device: number;
@@ -78,6 +79,20 @@ export function scripted(lifecycle: Lifecycle, name = 'generated'): Scripted {
   };
 }
 
+/** The same with one thing less: a move, a second device, a user besides the first two. The last moves go first. */
+export function withoutOne(lifecycle: Lifecycle): Lifecycle[] {
+  const { moves, users } = lifecycle;
+  const fewerMoves = moves.map((_, i) => moves.toSpliced(moves.length - 1 - i, 1));
+  const fewerUsers = [
+    ...(users.length > 2 ? [users.slice(0, -1)] : []),
+    ...users.flatMap((devices, i) => (devices.length > 1 ? [users.with(i, devices.slice(0, -1))] : [])),
+  ];
+  return [
+    ...fewerMoves.map((fewer) => ({ ...lifecycle, moves: fewer })),
+    ...fewerUsers.map((fewer) => ({ ...lifecycle, users: fewer })),
+  ];
+}
+
 function partiesOf({ users, namespace }: Lifecycle): Scripted['parties'] {
   const elsewhere = namespace === '/' ? '/calls' : '/';
   return Object.fromEntries(
@@ -123,8 +138,8 @@ class Script {
   }
 
   take(move: Move): void {
-    if (move.move === 'fitting') {
-      this.#fitting(move.pick, move.ack);
+    if (move.move === 'fitting' || move.move === 'unfitting') {
+      this.#fitting(move.pick, move.ack, move.move === 'fitting');
       return;
     }
     const device = pick(this.#devices, move.device);
@@ -149,28 +164,24 @@ class Script {
     }
   }
 
-  /** Of the events that would be served the less frequent ones are as likely as candidates; so is a call's end. */
-  #fitting(choice: number, ack: boolean): void {
-    const byEvent = new Map<CallEvent, [DeviceSpec, string][]>();
+  /** One of the requests in live calls (or an offer that begins one), each kind as likely as any other. */
+  #fitting(choice: number, ack: boolean, served: boolean): void {
+    const kinds = new Map<string, { event: CallEvent; device: DeviceSpec; conversation: string }[]>();
     for (const conversation of this.#conversations) {
       for (const device of this.#devices) {
         const line = this.#line.get(device) ?? { device, open: true, ghost: false };
         for (const event of callEvents) {
           if (event !== 'call-offer' && !this.contract.live(line, conversation)) continue;
-          if (this.contract.refusal(line, event, conversation) !== undefined) continue;
-          byEvent.set(event, [...(byEvent.get(event) ?? []), [device, conversation]]);
+          const because = this.contract.refusal(line, event, conversation);
+          if ((because === undefined) !== served) continue;
+          const kind = `${event} ${because ?? ''}`;
+          kinds.set(kind, [...(kinds.get(kind) ?? []), { event, device, conversation }]);
         }
       }
     }
-    const events = [...byEvent.keys()];
-    // An end ends what is interesting: a third as likely as the others.
-    const likely = events.flatMap((event) => (event === 'call-end' ? [event] : [event, event, event]));
+    const likely = [...kinds].flatMap(([kind, of]) => Array.from({ length: weightOf(kind) }, () => of));
     if (likely.length === 0) return;
-    const event = pick(likely, choice);
-    const [device, conversation] = pick(
-      byEvent.get(event) as [DeviceSpec, string][],
-      Math.floor(choice / likely.length),
-    );
+    const { event, device, conversation } = pick(pick(likely, choice), Math.floor(choice / likely.length));
     this.#emit(device, event, conversation, pick(['text', 'map', 'text', 'list'] as const, choice), ack);
   }
 
@@ -265,6 +276,9 @@ class Script {
     this.contract.drop(old);
   }
 }
+
+/** An end ends what is interesting; glare needs the right moment. */
+const weightOf = (kind: string): number => (kind.startsWith('call-end') ? 1 : kind.endsWith('retry later') ? 12 : 3);
 
 const wholeId = (form: Form): boolean => form !== 'no-conversation' && form !== 'no-map';
 
