@@ -1,0 +1,154 @@
+// The built command, as QA runs it: exit codes, one line for each thing to mend, and a whole run with its own processes.
+// `npm test` builds first.
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Process, startStub } from './targets/processes.js';
+import { packageRoot } from './targets/root.js';
+
+let folder = '';
+let scenarios = '';
+let stub: Process & { readonly url: string };
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'parity-test-'));
+  scenarios = join(folder, 'scenarios');
+  await mkdir(scenarios);
+  await writeFile(join(folder, 'secret'), 'the secret of the stub of this test, long enough');
+  await writeFile(join(folder, 'wrong'), 'another secret that the stub does not have, as long');
+  await writeFile(join(folder, 'none.yaml'), '[]\n');
+  stub = await startStub(join(folder, 'secret'), { rejoinTimeoutMs: 1_000 });
+});
+
+afterAll(async () => {
+  await stub.kill();
+  await rm(folder, { recursive: true, force: true });
+});
+
+interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+const parity = (...args: string[]): Promise<Ended> => command('dist/parity/cli.js', ...args);
+
+function command(script: string, ...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [join(packageRoot, script), ...args], { timeout: 60_000 }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code) : 0, out, err });
+    });
+  });
+}
+
+const scenario = (message: string) => `name: refused
+about: A call of a stranger's conversation is refused.
+parties: { alice: , bob: , carol: }
+steps:
+  - { emit: call-offer, by: carol, payload: { conversationId: $call, offer: o1 } }
+expect:
+  carol:
+    - { refused: call-offer, because: ${message} }
+`;
+
+/** Only these scenarios, without accepted differences. */
+async function given(text: string): Promise<string[]> {
+  await writeFile(join(scenarios, 'given.yaml'), text);
+  return ['--scenarios', scenarios, '--differences', join(folder, 'none.yaml')];
+}
+
+describe('parity run', () => {
+  it('plays on every path with processes of its own, and writes the reports', { timeout: 60_000 }, async () => {
+    const report = join(folder, 'report');
+    const { code, out, err } = await command(
+      'dist/src/cli/sigfig.js',
+      'parity',
+      'run',
+      '--only',
+      'offer-answer-end*',
+      '--path',
+      'legacy,proxy-new',
+      '--report',
+      report,
+    );
+    expect({ code, err }, out).toEqual({ code: 0, err: '' });
+    expect(out).toMatch(/legacy\/websocket .*proxy-new\/polling/);
+    expect(out).toMatch(/^offer-answer-end( +✓){4}$/m);
+    expect(await readFile(join(report, 'report.html'), 'utf8')).toContain('Every path behaves as expected');
+    expect(JSON.parse(await readFile(join(report, 'report.json'), 'utf8'))).toMatchObject({ counts: { differs: 0 } });
+    expect(await readFile(join(report, 'junit.xml'), 'utf8')).toContain('failures="0"');
+  });
+
+  it('exits with 1 where something differs', { timeout: 60_000 }, async () => {
+    const files = await given(scenario('Who are you'));
+    const { code, out } = await parity('run', '--path', 'legacy', '--transport', 'websocket', ...files);
+    expect(code).toBe(1);
+    expect(out).toContain('carol: error: message: "Not a participant" instead of "Who are you"');
+  });
+
+  it('plays against a backend that is there, with its secret or with a command', { timeout: 60_000 }, async () => {
+    const files = await given(scenario('Not a participant'));
+    const url = ['--legacy', `${stub.url}/`, '--rejoin-timeout', '1s'];
+    const secret = ['--jwt-secret-file', join(folder, 'secret')];
+    const bySecret = await parity('run', ...url, ...secret, '--path', 'legacy', ...files);
+    expect(bySecret.code, bySecret.out + bySecret.err).toBe(0);
+
+    const login = join(folder, 'login.sh');
+    const body = `-d "{\\"username\\":\\"$1\\"}" ${stub.url}/api/auth/login`;
+    await writeFile(login, `curl -s -X POST -H 'content-type: application/json' ${body}\n`);
+    const byCommand = await parity('run', ...url, '--token-command', `sh ${login}`, '--path', 'legacy', ...files);
+    expect(byCommand.code, byCommand.out + byCommand.err).toBe(0);
+  });
+
+  it('says what it could not run', { timeout: 60_000 }, async () => {
+    const flip = '  - { flip: new }\n  - { emit';
+    const files = await given(scenario('Not a participant').replace('  - { emit', flip));
+    const secret = ['--jwt-secret-file', join(folder, 'secret')];
+    const { code, out } = await parity('run', '--legacy', stub.url, '--proxy', stub.url, ...secret, ...files);
+    expect(code, out).toBe(0);
+    expect(out).toContain('– not run: legacy needs the admin API (refused)');
+    expect(out).toContain('– not run: proxy-legacy the proxy is routed as proxy-new; see --proxy-is (refused)');
+  });
+});
+
+describe('what can not be run is one line and exit code 2', () => {
+  it.each([
+    [
+      'a dead target',
+      () => ['--legacy', 'http://127.0.0.1:1', '--jwt-secret-file', join(folder, 'secret')],
+      /^parity: --legacy http:\/\/127\.0\.0\.1:1 can't be reached/,
+    ],
+    [
+      'a wrong secret',
+      () => ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'wrong')],
+      /^parity: .* refuses our tokens \(unauthorized\)/,
+    ],
+    ['no secret', () => ['--legacy', stub.url], /^parity: --legacy needs --jwt-secret-file or --token-command/],
+    [
+      'a secret that is not there',
+      () => ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'nope')],
+      /^parity: can't read .*nope \(ENOENT\)/,
+    ],
+    ['no legacy', () => ['--proxy', stub.url], /^parity: --proxy needs --legacy/],
+    ['no such scenario', () => ['--only', 'nope'], /^parity: no scenario fits --only nope/],
+    ['an unknown path', () => ['--path', 'old'], /^parity: .*It must be one of legacy, proxy-legacy/],
+    ['an unknown flag', () => ['--legasy', 'x'], /^parity: unknown option '--legasy'/],
+  ])('%s', async (_name, args, line) => {
+    const { code, out, err } = await parity('run', ...args(), ...(await given(scenario('Not a participant'))));
+    expect(code).toBe(2);
+    expect(err).toMatch(line);
+    expect(err.trimEnd().split('\n').length, err).toBeLessThanOrEqual(2);
+    expect(out).toBe('');
+  });
+
+  it('a broken scenario', async () => {
+    const files = await given(scenario('No').replace('by: carol', 'by: carl'));
+    const { code, err } = await parity('run', ...files);
+    expect({ code, err }).toEqual({
+      code: 2,
+      err: 'parity: scenarios/given.yaml:5: carl is no device of this scenario (alice, bob, carol); add it to parties, or mend the name\n',
+    });
+  });
+});
