@@ -22,6 +22,8 @@ interface LegacyClaim {
   /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
   answering: Peer[];
   rejoining: Peer[];
+  /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
+  readonly sockets: Set<string>;
 }
 
 /** Refusals of a `call-offer` that say that a call is there: the claim stays. */
@@ -126,6 +128,7 @@ export class Claims {
       case 'call-offer':
         claim.confirmed = true;
         claim.callee ??= peer.user;
+        this.#index(claim, peer.ref);
         break;
       case 'call-answer':
         claim.confirmed = true;
@@ -137,6 +140,7 @@ export class Claims {
       case 'call-rejoin-offer':
         claim.confirmed = true;
         claim.callee ??= peer.user;
+        this.#index(claim, peer.ref);
         this.#rejoined(claim, payload.fromUserId);
         break;
       case 'call-rejoin-answer':
@@ -151,9 +155,17 @@ export class Claims {
     }
   }
 
-  /** A socket is gone: the offerer's before the answer, or the second of both seats, ends the legacy's call. */
+  /**
+   * A socket is gone: the offerer's before the answer, or the second of both seats, ends the legacy's call. A call of
+   * which nobody is left here is forgotten; whoever comes back to it says so.
+   */
   disconnected(ref: SocketRef): void {
     for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
+      claim.sockets.delete(socketKey(ref));
+      if (claim.sockets.size === 0) {
+        this.#drop(claim);
+        continue;
+      }
       if (claim.begun && !claim.confirmed && sameSocket(claim.begun.peer.ref, ref)) {
         this.#drop(claim);
         continue;
@@ -188,6 +200,7 @@ export class Claims {
       callee: undefined,
       answering: [],
       rejoining: [],
+      sockets: new Set(),
     };
     this.#legacy.set(key, claim);
     if (begun) this.#index(claim, begun.peer.ref);
@@ -225,6 +238,7 @@ export class Claims {
 
   #index(claim: LegacyClaim, ref: SocketRef): void {
     const key = socketKey(ref);
+    claim.sockets.add(key);
     const claims = this.#bySocket.get(key);
     if (claims) claims.add(claim);
     else this.#bySocket.set(key, new Set([claim]));
@@ -237,17 +251,10 @@ export class Claims {
 
   #drop(claim: LegacyClaim): void {
     if (this.#legacy.get(claim.key) === claim) this.#legacy.delete(claim.key);
-    for (const peer of [
-      claim.begun?.peer,
-      claim.seats.offerer,
-      claim.seats.answerer,
-      ...claim.answering,
-      ...claim.rejoining,
-    ]) {
-      if (!peer) continue;
-      const claims = this.#bySocket.get(socketKey(peer.ref));
+    for (const key of claim.sockets) {
+      const claims = this.#bySocket.get(key);
       claims?.delete(claim);
-      if (claims?.size === 0) this.#bySocket.delete(socketKey(peer.ref));
+      if (claims?.size === 0) this.#bySocket.delete(key);
     }
   }
 }

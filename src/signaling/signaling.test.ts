@@ -482,6 +482,18 @@ describe('a call of the legacy’s that did not begin here', () => {
     expect(b.emit(alice, 'call-offer', offer).because).toBe('route');
   });
 
+  it('is forgotten with the last socket that has to do with it', () => {
+    const b = bench();
+    const bob = b.connect('bob', 'b');
+    b.legacySays(bob, 'call-offer', { conversationId, fromUserId: 'alice' });
+    const again = b.connect('bob', 'b2');
+    b.emit(again, 'call-rejoin-offer', offer);
+    b.drop(bob);
+    expect(b.signaling.sizes['legacy-claims']?.()).toBe(1);
+    b.drop(again);
+    expect(b.signaling.sizes['legacy-claims']?.()).toBe(0);
+  });
+
   it('is known by a rejoin, until the legacy knows of none or that socket leaves', () => {
     const b = bench();
     const bob = b.connect('bob', 'b');
