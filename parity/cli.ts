@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The command line of the parity runner: flags in, exit code out. 0: everything as expected. 1: differences. 2: it could not
 // be run, with one line on stderr for each thing to mend. Knows nothing of how anything is played or shown.
-import { readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
@@ -29,7 +29,7 @@ interface Flags {
   path: PathName[];
   transport: Transport[];
   scenarios: string;
-  differences: string;
+  differences?: string;
   report?: string;
   repeat: number;
   jobs: number;
@@ -61,8 +61,8 @@ export async function main(args: readonly string[]): Promise<number> {
     .command('check')
     .description('only read the scenarios, and say what is wrong with them')
     .option('--scenarios <folder>', 'where they are', join(folder, 'scenarios'))
-    .option('--differences <file>', 'the accepted differences', join(folder, 'differences.yaml'))
-    .action((flags: { scenarios: string; differences: string }) => {
+    .option('--differences <file>', 'the accepted differences (default: differences.yaml above the scenarios)')
+    .action((flags: { scenarios: string; differences?: string }) => {
       const { scenarios } = read(flags.scenarios, flags.differences);
       process.stdout.write(`${scenarios.length} scenarios, nothing to mend\n`);
     });
@@ -108,7 +108,7 @@ function runFlags(command: Command): Command {
     .option('--path <paths>', `of ${paths.join(', ')}; repeatable`, oneOf(paths), [])
     .option('--transport <transports>', `of ${transports.join(', ')}; repeatable`, oneOf(transports), [])
     .option('--scenarios <folder>', 'where the scenarios are', join(folder, 'scenarios'))
-    .option('--differences <file>', 'the accepted differences', join(folder, 'differences.yaml'))
+    .option('--differences <file>', 'the accepted differences (default: differences.yaml above the scenarios)')
     .option('--report <folder>', 'write report.html, report.json and junit.xml there')
     .option('--repeat <n>', 'play everything so often: races get their outcomes', whole, 1)
     .option('--jobs <n>', 'play so many at once', whole, 8)
@@ -197,9 +197,14 @@ async function greet(identity: Identity, url: string, flags: Flags): Promise<voi
   await greetBackend(identity, url, flags.barrierEvent);
 }
 
-function read(scenarioFolder: string, differencesFile: string) {
+function read(scenarioFolder: string, differencesFile: string | undefined) {
   const { scenarios, problems } = orUsage(() => readFolder(scenarioFolder));
-  const { differences, problems: more } = orUsage(() => readDifferencesFile(differencesFile, 'differences.yaml'));
+  const beside = join(scenarioFolder, '..', 'differences.yaml');
+  const file = differencesFile ?? (existsSync(beside) ? beside : undefined);
+  const { differences, problems: more } =
+    file === undefined
+      ? { differences: [], problems: [] }
+      : orUsage(() => readDifferencesFile(file, 'differences.yaml'));
   const names = new Set(scenarios.map(({ name }: Scenario) => name));
   const unknown = differences
     .filter(({ scenario }) => problems.length === 0 && !names.has(scenario))
