@@ -71,6 +71,8 @@ export class PollingSession implements Transport, PostSession {
   streaming = false;
   /** Our own packets, waiting for a GET. */
   readonly own = new Outbox();
+  /** Those that waited already when the legacy answered: they go before `held`. */
+  readonly #ahead = new Outbox();
   /** What passed: attachments outstanding from the legacy (`open`), a taken header and the attachments that it lacks. */
   readonly traffic: SessionTraffic;
   /** The legacy has said goodbye, or answered as to a stranger. */
@@ -177,6 +179,7 @@ export class PollingSession implements Transport, PostSession {
 
   #legacyAnswered(answer: LegacyAnswer): void {
     if (!answer.rest) this.legacyGet = null;
+    if (this.state === 'polling' && answer.status === 200 && this.#mayOwn()) this.#ahead.add(this.own.take());
     if (answer.status === 200) {
       this.#answerHeaders = answer.rawHeaders;
       this.#presence.known();
@@ -221,7 +224,9 @@ export class PollingSession implements Transport, PostSession {
   #pump(): void {
     const get = this.pending;
     if (!get || this.state !== 'polling') return;
-    if (this.held) this.#answer(get, this.held);
+    if (this.held && !this.#ahead.empty && (this.held.encoded || this.held.rest)) {
+      this.#answerOwn(get, this.#ahead.takePayload()); // nothing can be put before it: it waits for the next GET
+    } else if (this.held) this.#answer(get, this.held);
     else if (this.#mayOwn()) this.#answerOwn(get, this.own.takePayload());
   }
 
@@ -236,11 +241,10 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     const merge = answer.status === 200 && !answer.encoded && this.#mayOwn();
-    answerWhole(
-      answer,
-      response,
-      merge ? Buffer.concat([answer.body, SEPARATOR, this.own.takePayload()]) : answer.body,
-    );
+    const before = this.#ahead.empty ? [] : [this.#ahead.takePayload(), SEPARATOR];
+    const after = merge ? [SEPARATOR, this.own.takePayload()] : [];
+    const merged = before.length + after.length > 0;
+    answerWhole(answer, response, merged ? Buffer.concat([...before, answer.body, ...after]) : answer.body);
     if (this.gone) this.#die('legacy');
   }
 
@@ -410,7 +414,7 @@ export class PollingSession implements Transport, PostSession {
   /** Our own packets that nobody fetched; from here on they go to the WebSocket itself. */
   handOver(): readonly Outgoing[] {
     this.#handedOver = true;
-    return this.own.take();
+    return [...this.#ahead.take(), ...this.own.take()];
   }
 
   #legacyGetOver(answer: LegacyAnswer | null): void {
@@ -455,6 +459,7 @@ export class PollingSession implements Transport, PostSession {
     if (!this.streaming) this.legacyGet?.abort();
     this.legacyGet = null;
     this.held = null;
+    this.#ahead.take();
     this.own.take();
     if (this.#farewell) {
       this.clock.after(FAREWELL, () => {

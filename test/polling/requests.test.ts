@@ -176,6 +176,29 @@ describe('what passes', () => {
     expect((await session.get().answer).body).toBe('42["ours",{"n":2}]');
   });
 
+  it.each(['gzip', 'identity'])('what waited before the legacy spoke comes before it (%s)', async (encoding) => {
+    on = await stage();
+    const arrived = on.nextSocket();
+    const session = await HandSession.open(on.port);
+    const side = await arrived;
+    const fetched = async () => {
+      const { bytes, headers } = await session.get({ 'Accept-Encoding': encoding }).answer;
+      return (headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes).toString('utf8').split('\x1e');
+    };
+    const before = session.get({ 'Accept-Encoding': encoding });
+    await underWay(session);
+    on.owners[0]!.inject('ours', { n: 1 });
+    expect((await before.answer).body).toBe('42["ours",{"n":1}]');
+    on.owners[0]!.inject('ours', { n: 2 });
+    const long = 'x'.repeat(2_000);
+    side.emit('theirs', long);
+    await until(() => inside(session).held !== null);
+    on.owners[0]!.inject('ours', { n: 3 });
+    const got: string[] = [];
+    while (got.length < 3) got.push(...(await fetched()));
+    expect(got).toEqual(['42["ours",{"n":2}]', `42["theirs","${long}"]`, '42["ours",{"n":3}]']);
+  });
+
   it('one Access-Control-Allow-Origin, the legacy’s, also on answers of our own', async () => {
     on = await stage();
     const session = await HandSession.open(on.port, true, { Origin: 'http://app.test' });
