@@ -1,8 +1,9 @@
 // The door for payloads: turns an event's arguments into a typed command, or into the malformed refusal. Inside, the types
 // are trusted. Knows nothing of sessions, tickets or transports. Texts and their order: docs/calls.md, "Malformed input".
 import type { ConversationId } from '../base/ids.js';
+import type { InboundEvent } from '../base/service.js';
 import { malformed, refusals } from '../call/refusals.js';
-import type { Refusal } from '../call/session.js';
+import type { CallEvent, Refusal, Sender } from '../call/session.js';
 import { isTooDeep } from '../protocol/socketio.js';
 import { conversationOf } from './deliver.js';
 
@@ -65,4 +66,28 @@ export function readCommand(name: CommandName, args: readonly unknown[]): { comm
 /** `JSON.parse` makes `__proto__` an own property, so only own properties count. */
 function own(payload: object, key: string): unknown {
   return Object.hasOwn(payload, key) ? (payload as Record<string, unknown>)[key] : undefined;
+}
+
+/** What a command does to a call; offers go through `Offers`, which knows their participants. */
+export function toCallEvent(
+  { name, body }: Command,
+  by: Sender,
+  { ackRequested, size }: Pick<InboundEvent, 'ackRequested' | 'size'>,
+): CallEvent {
+  switch (name) {
+    case 'call-answer':
+    case 'call-rejoin-answer':
+      return { type: name, by, answer: body, ackRequested };
+    case 'call-renegotiate-answer':
+      return { type: name, by, answer: body };
+    case 'call-renegotiate-offer':
+    case 'call-rejoin-offer':
+      return { type: name, by, offer: body };
+    case 'ice-candidate':
+      return { type: name, by, iceCandidate: body, size };
+    case 'call-end':
+      return { type: name, by };
+    case 'call-offer':
+      throw new Error('offers go through Offers, which knows their participants');
+  }
 }

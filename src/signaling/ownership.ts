@@ -1,0 +1,126 @@
+// Which path owns the call that an event is about: gathers the facts for `decide` (session, claims, what ended lately, the
+// table) and keeps those that signaling itself makes. Knows no payloads beyond their conversation, and no transport.
+import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
+import type { Decision, InboundEvent, LegacyEvent } from '../base/service.js';
+import type { CallKey } from '../call/session.js';
+import { decide } from '../routing/decide.js';
+import type { RouteTable } from '../routing/table.js';
+import { type CallsDeps, keyOf } from './calls.js';
+import { type Accepting, Claims } from './claims.js';
+import { EndedCalls } from './ended.js';
+
+export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
+  /** The table in force, read anew for each decision. */
+  readonly routes: () => RouteTable;
+}
+
+/** An offer whose serving never starts (its transport broke) must not hold its claim. */
+const acceptingAtMost = 30_000;
+
+/** The call that an event names; undefined where its payload names none. */
+export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string | undefined): CallKey | undefined {
+  if (conversationId === undefined) return undefined;
+  return { ns: event.peer.ref.ns, conversationId: conversationId as ConversationId };
+}
+
+export class Ownership {
+  readonly claims: Claims;
+  /** Calls that ended on the new path. */
+  readonly ended: EndedCalls;
+  /** What trails in for a call that ended at the legacy is not ahead of anything. */
+  readonly #endedAtLegacy: EndedCalls;
+  readonly #deps: OwnershipDeps;
+
+  constructor(deps: OwnershipDeps) {
+    this.#deps = deps;
+    this.ended = new EndedCalls(deps.clock);
+    this.#endedAtLegacy = new EndedCalls(deps.clock);
+    this.claims = new Claims(
+      () => deps.signals.bound('claims', {}),
+      (key) => this.#endedAtLegacy.add(key, 'legacy'),
+    );
+  }
+
+  /** `key` undefined: the payload names no conversation. */
+  decide(event: InboundEvent, key: CallKey | undefined): Decision {
+    const { ref, user } = event.peer;
+    const k = key && keyOf(key);
+    const table = this.#deps.routes();
+    return decide({
+      opens: event.name === 'call-offer',
+      candidate: event.name === 'ice-candidate' && (k === undefined || this.#endedAtLegacy.last(k) === null),
+      verified: user !== undefined,
+      owner: key === undefined ? null : this.#ownerOf(event, key),
+      endedHere: k !== undefined && this.ended.last(k) !== null,
+      offerMode: table.mode(ref.ns, 'call-offer'),
+      sole: table.sole(ref.ns, event.name),
+    });
+  }
+
+  /** No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. */
+  isEarly(key: CallKey): boolean {
+    const k = keyOf(key);
+    return (
+      this.#deps.store.peek(key) === null &&
+      this.ended.last(k) === null &&
+      this.#endedAtLegacy.last(k) === null &&
+      this.#deps.routes().mode(key.ns, 'call-offer') === 'new'
+    );
+  }
+
+  isSole(ns: Namespace, event: string): boolean {
+    return this.#deps.routes().sole(ns, event);
+  }
+
+  /** The live call, or the one that just ended here. */
+  lastCall(key: CallKey): { readonly live: string | null; readonly ended: string | null } {
+    return { live: this.#deps.store.peek(key)?.callId ?? null, ended: this.ended.last(keyOf(key)) };
+  }
+
+  /** An event goes to the legacy; `decision` says why. */
+  forwarded(event: InboundEvent, key: CallKey | undefined, decision: Decision): void {
+    const { signals, clock } = this.#deps;
+    if (key !== undefined) {
+      // An unverified sender claims nothing while the new path has this call.
+      const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
+      if (!live) this.claims.forwarded(keyOf(key), event.name, event.peer, clock.now());
+    }
+    signals.decided(event.name, decision);
+  }
+
+  /** An event about a call passes from the legacy to a browser. */
+  passed(event: LegacyEvent, key: CallKey): void {
+    this.claims.passed(keyOf(key), event, this.#deps.clock.now());
+  }
+
+  /** The new path begins to accept an offer. */
+  accept(key: CallKey): Accepting {
+    const accepting = this.claims.accept(keyOf(key));
+    const timer = this.#deps.clock.after(acceptingAtMost, () => accepting.done());
+    void accepting.settled.then(() => timer.cancel());
+    return accepting;
+  }
+
+  disconnected(ref: SocketRef): void {
+    this.claims.disconnected(ref);
+  }
+
+  /** Entries of what is bounded, by name. */
+  readonly sizes: Readonly<Record<string, () => number>> = {
+    'legacy-claims': () => this.claims.legacyCount,
+    'ended-calls': () => this.ended.size + this.#endedAtLegacy.size,
+  };
+
+  sweep(): void {
+    this.ended.sweep();
+    this.#endedAtLegacy.sweep();
+  }
+
+  #ownerOf(event: InboundEvent, key: CallKey): 'session' | 'claimed-new' | 'claimed-legacy' | null {
+    const { store, clock } = this.#deps;
+    const k = keyOf(key);
+    if (store.peek(key)) return 'session';
+    if (this.claims.legacyHas(k, clock.now(), event.name === 'call-offer')) return 'claimed-legacy';
+    return this.claims.newIsAccepting(k) ? 'claimed-new' : null;
+  }
+}
