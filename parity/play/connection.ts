@@ -181,7 +181,9 @@ export class Connection {
   /** An event of the runner's own, past the queue of a client with `retries`; it is in no transcript. */
   ask(event: string, args: readonly unknown[]): Promise<readonly unknown[] | undefined> {
     this.#own = true;
-    this.#inner.flags = { fromQueue: true };
+    // A client with `retries` would take its own ackTimeout for an answer, and a barrier would be over before it has come.
+    const { retries, patienceMs } = this.options;
+    this.#inner.flags = { fromQueue: true, ...(retries === undefined ? {} : { timeout: 2 * patienceMs }) };
     try {
       return this.emit(event, args, true).then((answer) =>
         this.options.retries === undefined ? answer : answer?.slice(answer[0] === null ? 1 : 0),
