@@ -175,9 +175,10 @@ export class Contract {
     return this.#calls.has(keyOf(line, conversation));
   }
 
-  /** Whether this connection holds a seat in any call. */
-  seated(line: Line): boolean {
-    return [...this.#calls.values()].some((call) => this.#roleOfSeat(call, line) !== undefined);
+  /** Whether an offer would ring anywhere. */
+  rings(line: Line, conversation: string): boolean {
+    const other = this.#conversations[conversation.slice(1)]?.find((one) => one !== line.device.party);
+    return other !== undefined && this.#linesOf(other, line).length > 0;
   }
 
   /** Of a request that is served; returns the candidates that an answer is given. */

@@ -116,6 +116,20 @@ describe('what differs on purpose is left out', () => {
   });
 });
 
+describe('a call that was offered to nobody who was connected', () => {
+  const drop: Move = { move: 'drop', device: 1, how: 'close' };
+
+  it('is over everywhere before the next one: it is the legacy that has it', () => {
+    const { play } = scripted(of([drop, any(0, offer), any(0, end), any(0, offer)]));
+    expect(titles(play.steps).slice(2)).toEqual(['alice call-offer', 'alice call-end', 'true', 'alice call-offer']);
+  });
+
+  it('other calls need no such proof', () => {
+    const { play } = scripted(of([any(0, offer), any(0, end), any(0, offer)]));
+    expect(titles(play.steps)).toEqual(['alice call-offer', 'alice call-end', 'alice call-offer']);
+  });
+});
+
 describe('moves that make no sense at their point', () => {
   it('a device that acts without a connection gets one first', () => {
     const { play } = scripted(of([{ move: 'drop', device: 1, how: 'rst' }, any(1, offer)]));

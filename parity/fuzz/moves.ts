@@ -121,6 +121,8 @@ class Script {
   readonly #early = new Map<Line, Set<string>>();
   /** Accepted difference 2: by conversation and namespace, whose `call-end` ended the last call. */
   readonly #endedBy = new Map<string, Line>();
+  /** Calls that were offered to nobody who was connected. */
+  readonly #unheard = new Set<string>();
   #bodies = 0;
 
   constructor(devices: readonly DeviceSpec[], conversations: Readonly<Record<string, readonly string[]>>) {
@@ -203,6 +205,8 @@ class Script {
         return;
       }
       this.#endedBy.delete(key);
+      if (this.contract.rings(line, conversation)) this.#unheard.delete(key);
+      else this.#unheard.add(key);
     }
     if (whole && event === 'call-end') {
       if (live && this.contract.refusal(line, event, conversation) === undefined) this.#endedBy.set(key, line);
@@ -215,6 +219,9 @@ class Script {
     const args = form === 'no-map' && payload === undefined ? { args: [] } : { payload };
     this.steps.push({ emit: event, by: device.name, ...args, ...(asks ? {} : { ack: false }) });
     this.contract.emit(line, event, payload, asks);
+    // The new path leaves such a call to the legacy: the callee may be there. What the one says of this call and the other of
+    // the next has no order between them, unless something proves that the first has arrived.
+    if (live && !this.contract.live(line, conversation) && this.#unheard.has(key)) this.steps.push({ barrier: true });
   }
 
   /** Each is different from all others: the very same request again differs on purpose (2). */
