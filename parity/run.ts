@@ -6,7 +6,7 @@ import { type Played, play } from './play/play.js';
 import type { Transcripts } from './play/transcript.js';
 import type { Outcome, Scenario, Step, Transport } from './scenario.js';
 import type { Identity } from './targets/identity.js';
-import type { Need, PathName, Targets } from './targets/targets.js';
+import { mostDedicated, type Need, type PathName, type Targets } from './targets/targets.js';
 
 export interface RunOptions {
   readonly scenarios: readonly Scenario[];
@@ -56,10 +56,11 @@ export async function runMatrix(options: RunOptions): Promise<RunResult> {
   const started = performance.now();
   const jobs = jobsOf(options);
   const results: Result[] = [];
-  let next = 0;
+  const next = queueOf(jobs);
   const worker = async (): Promise<void> => {
-    for (let job = jobs[next++]; job; job = jobs[next++]) {
-      const result = await playOne(job, options, job.n);
+    for (let taken = next(); taken; taken = next()) {
+      const result = await playOne(taken.job, options, taken.job.n);
+      taken.done();
       results.push(result);
       options.onPlayed?.(result, results.length, jobs.length);
     }
@@ -82,6 +83,20 @@ interface Job {
 
 const keyOf = ({ scenario, path, transport, round }: Omit<Job, 'order' | 'n'>): string =>
   `${scenario.name}\n${path}\n${transport}\n${round}`;
+
+/** Plays with processes of their own are few at a time: the others go on meanwhile. */
+function queueOf(jobs: readonly Job[]): () => { readonly job: Job; done(): void } | undefined {
+  const own = jobs.filter(({ scenario }) => needsOf(scenario.steps).size > 0);
+  const shared = jobs.filter((job) => !own.includes(job));
+  let running = 0;
+  return () => {
+    const isOwn = own.length > 0 && (running < mostDedicated || shared.length === 0);
+    const job = (isOwn ? own : shared).shift();
+    if (!job) return undefined;
+    if (isOwn) running++;
+    return { job, done: () => void (isOwn && running--) };
+  };
+}
 
 /** The long ones first, so that the run does not end with a single one that waits for a timeout. */
 function jobsOf({ scenarios, paths, transports, repeat }: RunOptions): Job[] {

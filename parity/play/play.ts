@@ -92,8 +92,10 @@ export async function play(scenario: Play, target: Target, options: PlayOptions)
       await quiesce([...devices.values()], stage.barrier);
     }
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    problem = error.message;
+    // One play that fails in an unforeseen way (an answer that is no JSON, a request broken off) is one that differs.
+    const { name, message, cause } = error as Error & { cause?: { code?: string } };
+    problem =
+      error instanceof Problem ? message : `${name}: ${message}${cause?.code === undefined ? '' : ` (${cause.code})`}`;
   }
   const transcripts = Object.fromEntries([...devices].map(([name, device]) => [name, [...device.entries]]));
   const names = new Map<string, string>();

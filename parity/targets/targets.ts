@@ -46,7 +46,7 @@ export interface Common {
 /** Rejoin timeouts that a restarted backend has as one. */
 const longer = 3;
 /** Processes of one play's own start slowly where many do at once. */
-const mostDedicated = 3;
+export const mostDedicated = 3;
 
 const notYet = 'relay events alone can not be routed in this version';
 
@@ -61,6 +61,79 @@ function witnessesAt(url: string, path: string, { identity, patienceMs, run }: C
         { id: b, token: undefined },
       ]),
   });
+}
+
+const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : 'legacy');
+
+interface Stack extends Target {
+  /** Routes as they were at the start. */
+  reset(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Stubs and proxies that one play at a time has for itself; a play that is over leaves them to the next. */
+function stackPool(folder: string, secretFile: string, stubArgs: readonly string[], common: Common) {
+  const slots = slotsOf(mostDedicated);
+  const all = new Set<Stack>();
+  const idle = new Map<string, Stack[]>();
+
+  async function start(path: PathName, times: Times): Promise<Stack> {
+    let stub = await startStub(secretFile, times, undefined, stubArgs);
+    let proxy: ProxyProcess | undefined;
+    try {
+      if (path !== 'legacy') proxy = await startProxy(stub.url, folder, routesOf(path), times);
+    } catch (error) {
+      await stub.kill();
+      throw error;
+    }
+    const url = proxy?.url ?? stub.url;
+    const witnesses = witnessesAt(url, path, common);
+    const stack: Stack = {
+      path,
+      url,
+      witnesses,
+      flip: async (to) => proxy?.setRoutes(to),
+      async restart() {
+        const address = new URL(stub.url).host;
+        await stub.kill();
+        stub = await startStub(secretFile, times, address, stubArgs);
+      },
+      reset: async () => proxy?.setRoutes(routesOf(path)),
+      async close() {
+        all.delete(stack);
+        await witnesses.close();
+        await Promise.all([stub.kill(), proxy?.kill()]);
+      },
+    };
+    all.add(stack);
+    return stack;
+  }
+
+  return {
+    async use<T>(
+      path: PathName,
+      times: Times,
+      play: (target: Target, rejoinTimeoutMs: number) => Promise<T>,
+    ): Promise<T> {
+      const free = await slots.take();
+      try {
+        const key = `${path} ${times.rejoinTimeoutMs}`;
+        const stack = idle.get(key)?.pop() ?? (await start(path, times));
+        try {
+          const result = await play(stack, times.rejoinTimeoutMs);
+          await stack.reset();
+          idle.set(key, [...(idle.get(key) ?? []), stack]);
+          return result;
+        } catch (error) {
+          await stack.close();
+          throw error;
+        }
+      } finally {
+        free();
+      }
+    },
+    close: async () => void (await Promise.all([...all].map((stack) => stack.close()))),
+  };
 }
 
 /** Stub and proxies as processes of our own. `secret` is written where they find it. */
@@ -86,7 +159,6 @@ export async function ownTargets(
   try {
     const stub = await startStub(secretFile, times, undefined, stubArgs);
     stops.push(() => stub.kill());
-    const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : 'legacy');
     const shared = new Map<PathName, Target>();
     await Promise.all(
       wanted.map(async (path) => {
@@ -99,42 +171,15 @@ export async function ownTargets(
         shared.set(path, { path, url, witnesses: witnessesAt(url, path, common) });
       }),
     );
-    const slots = slotsOf(mostDedicated);
-    const dedicated = async <T>(
-      path: PathName,
-      times: Times,
-      play: (target: Target, rejoinTimeoutMs: number) => Promise<T>,
-    ): Promise<T> => {
-      const free = await slots.take();
-      let own = await startStub(secretFile, times, undefined, stubArgs);
-      let proxy: ProxyProcess | undefined;
-      try {
-        if (path !== 'legacy') proxy = await startProxy(own.url, folder, routesOf(path), times);
-        const url = proxy?.url ?? own.url;
-        const target: Target = {
-          path,
-          url,
-          witnesses: witnessesAt(url, path, common),
-          flip: async (to) => proxy?.setRoutes(to),
-          async restart() {
-            const address = new URL(own.url).host;
-            await own.kill();
-            own = await startStub(secretFile, times, address, stubArgs);
-          },
-        };
-        return await play(target, times.rejoinTimeoutMs);
-      } finally {
-        await Promise.all([own.kill(), proxy?.kill()]);
-        free();
-      }
-    };
+    const stacks = stackPool(folder, secretFile, stubArgs, common);
+    stops.push(() => stacks.close());
     return {
       rejoinTimeoutMs,
       legacyUrl: stub.url,
       missing: (path) => (path === 'peeled' ? notYet : undefined),
       async use(path, needs, play) {
-        if (needs.has('restart')) return dedicated(path, { rejoinTimeoutMs: longer * rejoinTimeoutMs }, play);
-        if (needs.size > 0) return dedicated(path, times, play);
+        if (needs.has('restart')) return stacks.use(path, { rejoinTimeoutMs: longer * rejoinTimeoutMs }, play);
+        if (needs.size > 0) return stacks.use(path, times, play);
         return play(shared.get(path) as Target, rejoinTimeoutMs);
       },
       async close() {
