@@ -2,6 +2,9 @@
 import type { Clock, Timer } from '../base/clock.js';
 import type { Handshake } from './transport.js';
 
+/** The legacy, whose timer began with its ping, gives the browser up before we do; milliseconds. */
+const PONG_SLACK = 250;
+
 export class Presence {
   /** The browser came back after a silence in which the legacy's heartbeat must have given it up. */
   late = false;
@@ -12,11 +15,13 @@ export class Presence {
   readonly #silent: () => void;
   /** When the browser was last heard of, or got an answer. */
   #seen: number;
+  /** When the legacy gives the browser up unless a request comes: a ping of its is out. */
+  #pongBy = Number.POSITIVE_INFINITY;
   #timer: Timer;
 
   /**
-   * `silent` is called once the browser made no request for `pingInterval + pingTimeout + slack` milliseconds and none of
-   * its GETs `waits`: a legacy's ping timeout without a GET tells us nothing.
+   * `silent` is called once the browser made no request within `pingTimeout` of a ping, or for `pingInterval + pingTimeout +
+   * slack` milliseconds, and none of its GETs `waits`: a ping that the legacy could not send tells us nothing.
    */
   constructor(clock: Clock, handshake: Handshake, slack: number, waits: () => boolean, silent: () => void) {
     this.#clock = clock;
@@ -33,11 +38,19 @@ export class Presence {
     const now = this.#clock.now();
     if (!this.#waits() && now - this.#seen > this.#pingTimeout) this.late = true;
     this.#seen = now;
+    this.#pongBy = Number.POSITIVE_INFINITY;
+  }
+
+  /** The legacy's ping is here; its answer is a POST, and the browser polls again besides. */
+  pinged(): void {
+    this.#pongBy = this.#clock.now() + this.#pingTimeout + PONG_SLACK;
+    this.#rearm();
   }
 
   /** A GET was answered. */
   answered(): void {
     this.#seen = this.#clock.now();
+    if (this.#pongBy !== Number.POSITIVE_INFINITY) this.#rearm();
   }
 
   /** The legacy still knows the session. */
@@ -49,8 +62,13 @@ export class Presence {
     this.#timer.cancel();
   }
 
+  #rearm(): void {
+    this.#timer.cancel();
+    this.#look();
+  }
+
   #look(): void {
-    const left = this.#waits() ? this.#life : this.#seen + this.#life - this.#clock.now();
+    const left = this.#waits() ? this.#life : Math.min(this.#seen + this.#life, this.#pongBy) - this.#clock.now();
     if (left <= 0) this.#silent();
     else this.#timer = this.#clock.after(left, () => this.#look());
   }

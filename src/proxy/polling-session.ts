@@ -210,7 +210,10 @@ export class PollingSession implements Transport, PostSession {
 
   /** What the legacy said, before it passes. */
   scan(text: Buffer): void {
-    if (this.traffic.scan(text) && this.state === 'polling') this.#goodbye(undefined);
+    const { gone, ping } = this.traffic.scan(text);
+    if (this.state !== 'polling') return;
+    if (ping) this.#presence.pinged();
+    if (gone) this.#goodbye(undefined);
   }
 
   #goodbye(cause: DropCause | undefined): void {

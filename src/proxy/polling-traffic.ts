@@ -37,9 +37,9 @@ export class SessionTraffic {
     return this.#fromLegacy.attachmentsDue;
   }
 
-  /** What the legacy says, before it passes. True where it says goodbye. */
-  scan(text: Buffer): boolean {
-    return this.#fromLegacy.scan(text).gone;
+  /** What the legacy says, before it passes: whether it says goodbye, or pings. */
+  scan(text: Buffer): { readonly gone: boolean; readonly ping: boolean } {
+    return this.#fromLegacy.scan(text);
   }
 
   /** Takes served events out of what the browser says. */
