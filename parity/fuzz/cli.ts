@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { Problem } from '../play/problem.js';
+import { greetBackend } from '../targets/greet.js';
 import { commandIdentity, type Identity, secretIdentity } from '../targets/identity.js';
 import { packageRoot } from '../targets/root.js';
 import { availablePaths, givenTargets, newSecret, ownTargets, type PathName } from '../targets/targets.js';
@@ -89,6 +90,7 @@ async function run(flags: Flags): Promise<number> {
       flags.tokenCommand === undefined
         ? secretIdentity(secret, conversations)
         : commandIdentity(flags.tokenCommand, conversations);
+    await greetBackend(identity, targets.legacyUrl, flags.barrierEvent);
     process.stdout.write(`${flags.runs} lifecycles on ${flags.path.join(', ')}; seed ${flags.seed}\n`);
     const { barrierEvent, patience: patienceMs } = flags;
     const result = await fuzz({
