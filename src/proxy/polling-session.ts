@@ -79,6 +79,8 @@ export class PollingSession implements Transport, PostSession {
   gone = false;
   /** A WebSocket got its 101 and may succeed to this session; changes nothing before the browser's `5`. */
   upgrading = false;
+  /** An upgrade has begun at some time. */
+  upgradeTried = false;
 
   /** Why the session ends, where that is known ahead of its end. */
   #cause: DropCause | undefined;
@@ -443,8 +445,10 @@ export class PollingSession implements Transport, PostSession {
 
   /** The legacy ends its session at once: it sees its GET broken off, or the browser's goodbye. */
   #endAtLegacy(): void {
-    if (this.legacyGet?.sent && !this.streaming) this.legacyGet.abort();
-    else this.posts.close();
+    const get = this.legacyGet?.sent && !this.streaming ? this.legacyGet : null;
+    get?.abort();
+    // Ten times a second a GET is answered while an upgrade is tried; an abort that crosses such an answer says nothing.
+    if (!get || this.upgradeTried) this.posts.close();
   }
 
   #die(cause: DropCause): void {

@@ -30,6 +30,7 @@ export async function upgradeSession(
   if (!upgraded) return;
   if (session.upgrading || session.state !== 'polling') return tunnel(upgraded);
   session.upgrading = true;
+  session.upgradeTried = true;
   const socket = new SplicedWebSocket(upgraded, session.owner, {
     signals,
     handshake: session.handshake,
