@@ -1,6 +1,6 @@
 // `npm test`: lint, types and build, then every test; ends with `N passed, N failed` alone on a line and a matching exit
 // code. Knows nothing of what is tested.
-//   --without-browser  leaves out the tests that drive a browser
+//   --without-browser  leaves out the tests that drive a browser, and the parity suite
 //   --tests-only       leaves out lint and build (they were just run)
 //   anything else goes to vitest, as in `npm test -- src/call`
 import { spawnSync } from 'node:child_process';
@@ -38,6 +38,11 @@ if (!testsOnly) {
 // The browser comes after the others, because encoding video wants the machine for itself.
 const runs = [runVitest('unit-and-integration')];
 if (!withoutBrowser) runs.push(runVitest('browser', ownNetwork()));
+if (!withoutBrowser && forVitest.length === 0) {
+  runs.push(runParity());
+  runs.push(runOne('generated lifecycles', ['dist/parity/fuzz/cli.js', '--runs', '300']));
+  runs.push(runOne('planted faults', ['dist/parity/proof/cli.js']));
+}
 const sum = (key) => runs.reduce((total, run) => total + run[key], 0);
 finish(sum('passed'), sum('failed') + failedChecks);
 
@@ -57,6 +62,32 @@ function ownNetwork() {
   const enter = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'];
   const possible = process.platform === 'linux' && process.getuid?.() === 0;
   return possible && spawnSync(enter[0], [...enter.slice(1), 'true']).status === 0 ? enter : [];
+}
+
+/** Every scenario on every path and transport; each play counts as one test. */
+function runParity() {
+  const folder = mkdtempSync(join(tmpdir(), 'sigfig-parity-'));
+  try {
+    const done = spawnSync(process.execPath, [join(root, 'dist/parity/cli.js'), 'run', '--report', folder], {
+      cwd: root,
+      stdio: 'inherit',
+      env,
+    });
+    const report = join(folder, 'report.json');
+    const { counts } = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : { counts: {} };
+    const passed = (counts.same ?? 0) + (counts.accepted ?? 0);
+    const failed = (counts.differs ?? 0) + (counts.gone ?? 0);
+    return { passed, failed: done.status !== 0 && failed === 0 ? 1 : failed };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A command that is one test by itself. */
+function runOne(what, args) {
+  const done = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit', env });
+  console.log(`test: ${what} ${done.status === 0 ? 'passed' : 'FAILED'}`);
+  return done.status === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
 function runVitest(project, enter = []) {
