@@ -30,11 +30,45 @@ async function inCall(
   return { a, b, conversationId };
 }
 
+/** Browsers on both transports that ask the legacy something without a pause, whatever becomes of it. */
+async function load(base: string, browsers: number): Promise<{ answered(): number; stop(): Promise<void> }> {
+  const clients = await Promise.all(
+    Array.from({ length: browsers }, (_, i) =>
+      connect(base, `load-${i}`, { ...(i % 2 ? websocket : polling), ...reconnecting }),
+    ),
+  );
+  let going = true;
+  let answered = 0;
+  const asking = clients.map(async ({ socket }) => {
+    while (going) {
+      await socket
+        .timeout(500)
+        .emitWithAck('whoami')
+        .then(
+          () => answered++,
+          () => undefined,
+        );
+    }
+  });
+  return {
+    answered: () => answered,
+    async stop() {
+      going = false;
+      await Promise.all(asking);
+      for (const client of clients) {
+        client.socket.io.reconnection(false);
+        client.close();
+      }
+    },
+  };
+}
+
 describe('the legacy', () => {
-  it('is killed and restarted under live calls: every call waits for both its users and is rejoined', async () => {
+  it('is killed and restarted under load and live calls: every call waits for both its users and is rejoined', async () => {
     const legacy = await all.legacy();
     const port = new URL(legacy.url).port;
     const proxy = await all.proxy(legacy.url, callsNew);
+    const others = await load(proxy.url, 40);
     const calls = await Promise.all(
       Array.from({ length: 10 }, (_, i) =>
         inCall(proxy.url, `k${i}`, { ...(i % 2 ? websocket : polling), ...reconnecting }),
@@ -62,12 +96,16 @@ describe('the legacy', () => {
       a.close();
       b.close();
     }
+    const before = others.answered();
+    await until(() => others.answered() > before + 200, 'the others are answered again', 20_000);
+    await others.stop();
     expect(proxy.stderr()).not.toMatch(/internal error/i);
-  });
+  }, 60_000);
 
-  it('is frozen: a served event is still served, a first offer is refused within 2 s, and all goes on when it thaws', async () => {
+  it('is frozen under load: a served event is still served, a first offer is refused within 2 s, and all goes on when it thaws', async () => {
     const legacy = await all.legacy();
     const proxy = await all.proxy(legacy.url, callsNew);
+    const others = await load(proxy.url, 40);
     const { a, b, conversationId } = await inCall(proxy.url, 'f', websocket);
     const c = await connect(proxy.url, 'f-c', websocket);
     legacy.signal('SIGSTOP');
@@ -81,8 +119,11 @@ describe('the legacy', () => {
     expect(await b.next('ice-candidate')).toBe('c');
     legacy.signal('SIGCONT');
     expect(await c.ask('call-offer', { conversationId: 'dm:f-b:f-c', offer: 'o' })).toEqual({ ok: true });
+    const before = others.answered();
+    await until(() => others.answered() > before + 200, 'the others are answered again', 20_000);
+    await others.stop();
     for (const client of [a, b, c]) client.close();
-  });
+  }, 60_000);
 
   it('is away: plain requests get 502 with a short JSON body, upgrades and handshakes too, and it comes back by itself', async () => {
     const legacy = await all.legacy();
