@@ -114,8 +114,10 @@ function start(name, file, args) {
 function plain(line) {
   if (!line.startsWith('{')) return line;
   try {
-    const { msg, summary } = JSON.parse(line);
-    return summary ? `${msg}: ${summary}` : msg;
+    const { msg, summary, why, conversationId, from, to, because } = JSON.parse(line);
+    if (msg === 'call') return `call ${conversationId}: ${from} → ${to}, ${because}`;
+    const more = summary ?? why;
+    return more ? `${msg}: ${more}` : msg;
   } catch {
     return line; // cut short: still better shown than lost
   }

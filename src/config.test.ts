@@ -166,6 +166,7 @@ describe('what is wrong is one line each, saying what to do', () => {
     [{ drain: '48h' }, '--drain: "48h" is too long; write at most 24h'],
     [{ routes: join(folder, 'gone') }, `--routes: can't read ${join(folder, 'gone')} (ENOENT); name a file`],
     [{ 'legacy-ca': empty }, `--legacy-ca: ${empty} is empty; put its content there`],
+    [{ 'legacy-ca': secret }, `--legacy-ca: ${secret} is no list of certificates (-----BEGIN CERTIFICATE-----); give`],
     [{ 'socket-path': 'socket.io' }, '--socket-path: "socket.io" is no path; write /socket.io/'],
     [{ 'token-from': 'body.token' }, '--token-from: "body.token" is no place of a token; write auth.NAME'],
     [{ 'trust-proxy': '10.0.0.0/64' }, '--trust-proxy: "10.0.0.0/64" is no range of addresses; write true, loopback'],
@@ -212,6 +213,9 @@ describe('what is wrong is one line each, saying what to do', () => {
     expect(problems({ config: put('list.yaml', '- a') })[0]).toContain('list.yaml:1: not a map of settings; write');
     expect(problems({ config: put('bad.yaml', 'a: [') })[0]).toContain('bad.yaml:1: not valid YAML');
     expect(problems({ config: put('nothing.yaml', '# all defaults\n') })).toEqual([]);
+    const meant = put('meant.yaml', 'lisen: 127.0.0.1:1\nlegacy: http://127.0.0.1:2\njwks: https://a/b\n');
+    const lines = loadConfig({ config: meant }, {});
+    expect(lines.ok ? [] : lines.problems, 'not that what stands in it is missing').toHaveLength(1);
   });
 
   test('all of them at once, and never a secret', () => {

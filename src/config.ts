@@ -79,6 +79,8 @@ export function loadConfig(
   const layers: Layer[] = [flagLayer(flags, here), environmentLayer(env, here)];
   const path = (typeof flags.config === 'string' && flags.config) || env.SIGFIG_CONFIG;
   if (path) layers.push(fileLayer(resolve(path), path, problems));
+  // What a broken file would have given is not known: its own lines come first.
+  const whole = problems.length === 0;
 
   const values: Record<string, unknown> = {};
   const given = new Map<SettingName, string>();
@@ -103,7 +105,7 @@ export function loadConfig(
     }
   }
   const parsed = values as Partial<Settings>;
-  const config = together(parsed, given, problems);
+  const config = whole ? together(parsed, given, problems) : undefined;
   return problems.length > 0 || !config ? { ok: false, problems } : { ok: true, config: frozen(config) };
 }
 

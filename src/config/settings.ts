@@ -49,7 +49,7 @@ export const settings = {
   legacy: many('<url>', 'the legacy backend; repeat it for several', (texts) =>
     texts.map((text) => values.origin(text)),
   ),
-  'legacy-ca': optional('<file>', 'certificates (PEM) that the legacy is trusted by', values.file),
+  'legacy-ca': optional('<file>', 'certificates (PEM) that the legacy is trusted by', values.certificates),
   'legacy-timeout': one('<time>', 'how long plain HTTP waits for the legacy before a 504', duration, '30s'),
   routes: optional('<file>', 'the route table; without it everything goes to the legacy', readablePath),
   admin: one('<host:port>', 'health and readiness', values.address, '127.0.0.1:9900'),

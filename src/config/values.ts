@@ -1,5 +1,6 @@
 // The values a setting can have, each parsed once from its text: durations, addresses, URLs, files, keys. A fault is
 // thrown as `Unfit`, whose message says what to write instead. Knows nothing of where the text came from.
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
 import { resolve } from 'node:path';
@@ -168,6 +169,21 @@ export function file(path: string, base: string): string {
   }
   if (content.trim() === '') throw new Unfit(`${full} is empty; put its content there or name another file`);
   return content;
+}
+
+/** One or more certificates, PEM. Node takes any other text without a word, and then trusts nobody. */
+export function certificates(path: string, base: string): string {
+  const pem = file(path, base);
+  const blocks = pem.match(/-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
+  try {
+    if (blocks.length === 0) throw new Error('none');
+    for (const block of blocks) new X509Certificate(block);
+  } catch {
+    throw new Unfit(
+      `${resolve(base, path)} is no list of certificates (-----BEGIN CERTIFICATE-----); give them as PEM`,
+    );
+  }
+  return pem;
 }
 
 /** A file of one word, such as a token; white space around it does not count. */

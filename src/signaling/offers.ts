@@ -135,7 +135,7 @@ export class Offers {
       return { kind: 'participants', participants: cached.participants };
     }
     const answer = await this.#memberships.ask(event.peer.token, user, command.conversationId);
-    signals.ticket(answer.kind, performance.now() - started);
+    signals.ticket(answer.kind, performance.now() - started, answer.kind === 'unavailable' ? answer.why : undefined);
     switch (answer.kind) {
       case 'granted':
         return { kind: 'participants', participants: answer.membership.participants };

@@ -52,6 +52,19 @@ describe('log lines', () => {
     ]);
   });
 
+  test('why the participants could not be learnt, each cause by itself', () => {
+    const { signals, lines } = captured('info');
+    for (const why of ['no legacy lives', 'no legacy lives', 'the legacy answered 500']) {
+      signals.ticket('unavailable', 3, why);
+    }
+    signals.ticket('granted', 3);
+    const msg = 'the participants could not be learnt from the legacy';
+    expect(lines()).toMatchObject([
+      { level: 'warn', msg, why: 'no legacy lives' },
+      { level: 'warn', msg, why: 'the legacy answered 500' },
+    ]);
+  });
+
   test('each problem of a route table is a line of its own', () => {
     const { signals, lines } = captured('info');
     signals.routesRejected('r.yaml', ['r.yaml:1: a; b', 'r.yaml:2: c; d']);

@@ -54,11 +54,11 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     refused: (event, code) => log.debug({ event, code }, 'refused'),
     served: (event, ms) => log.trace({ event, ms }, 'served'),
     offerAnswered: (ms) => log.debug({ ms }, 'offer answered'),
-    ticket: (outcome, ms) => {
+    ticket: (outcome, ms, why) => {
       if (outcome !== 'unavailable') log.debug({ outcome, ms }, 'participants learnt');
       else
-        seldom('ticket', (more) =>
-          log.warn({ outcome, ms, ...more }, 'the legacy could not be asked for participants'),
+        seldom(`ticket ${why}`, (more) =>
+          log.warn({ outcome, ms, why, ...more }, 'the participants could not be learnt from the legacy'),
         );
     },
     transition: ({ ns, conversationId, callId, from, to, because, event }) =>

@@ -40,7 +40,8 @@ export interface Signals {
   served(event: string, ms: number): void;
   /** From the offer stored to the answer relayed; milliseconds. */
   offerAnswered(ms: number): void;
-  ticket(outcome: TicketOutcome, ms: number): void;
+  /** `why`: where the outcome is `unavailable`, what was wrong with the answer; never a token. */
+  ticket(outcome: TicketOutcome, ms: number, why?: string): void;
   transition(t: Transition): void;
   candidateDropped(why: string): void;
   /** A bound was reached and the named thing happened: `inject-overflow`, `held-overflow`, … */
