@@ -1,10 +1,11 @@
 // The built command, as QA runs it: exit codes, one line for each thing to mend, and a whole run with its own processes.
 // `npm test` builds first.
-import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Process, startStub } from './targets/processes.js';
 import { packageRoot } from './targets/root.js';
 
@@ -107,9 +108,32 @@ describe('parity run', () => {
     const files = await given(scenario('Not a participant').replace('  - { emit', flip));
     const secret = ['--jwt-secret-file', join(folder, 'secret')];
     const { code, out } = await parity('run', '--legacy', stub.url, '--proxy', stub.url, ...secret, ...files);
-    expect(code, out).toBe(0);
-    expect(out).toContain('– not run: legacy needs the admin API (refused)');
+    // Nothing at all was played: that is no success.
+    expect(code, out).toBe(2);
+    expect(out).toContain('– not run: legacy routes can not be set from outside in this version (refused)');
     expect(out).toContain('– not run: proxy-legacy the proxy is routed as proxy-new; see --proxy-is (refused)');
+  });
+});
+
+describe('told to end', () => {
+  it.each([
+    ['run', ['dist/parity/cli.js', 'run', '--only', 'rejoin-timeout', '--path', 'legacy']],
+    ['random lifecycles', ['dist/parity/fuzz/cli.js', '--runs', '100000', '--path', 'legacy']],
+    ['planted faults', ['dist/parity/proof/cli.js']],
+  ])('%s leave no process and no secret behind', { timeout: 60_000 }, async (name, [script = '', ...args]) => {
+    const tmp = await mkdtemp(join(folder, 'tmp-'));
+    const child = spawn(process.execPath, [join(packageRoot, script), ...args], {
+      env: { ...process.env, TMPDIR: tmp },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = once(child, 'exit');
+    // Its secret is there once it starts what it plays against; random lifecycles say when they begin.
+    if (name === 'random lifecycles') await once(child.stdout, 'data');
+    else await vi.waitFor(async () => expect(await readdir(tmp, { recursive: true })).toHaveLength(2), 30_000);
+    child.kill('SIGTERM');
+    expect(await ended).toEqual([130, null]);
+    // What kills the processes is one list with what removes the folder.
+    expect(await readdir(tmp)).toEqual([]);
   });
 });
 
@@ -131,6 +155,11 @@ describe('what can not be run is one line and exit code 2', () => {
       () => ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'nope')],
       /^parity: can't read .*nope \(ENOENT\)/,
     ],
+    [
+      'a token command that prints no token',
+      () => ['--legacy', stub.url, '--token-command', 'echo "{"'],
+      /^parity: the token command printed no token/,
+    ],
     ['no legacy', () => ['--proxy', stub.url], /^parity: --proxy needs --legacy/],
     ['no such scenario', () => ['--only', 'nope'], /^parity: no scenario fits --only nope/],
     ['an unknown path', () => ['--path', 'old'], /^parity: .*It must be one of legacy, proxy-legacy/],
@@ -141,6 +170,22 @@ describe('what can not be run is one line and exit code 2', () => {
     expect(err).toMatch(line);
     expect(err.trimEnd().split('\n').length, err).toBeLessThanOrEqual(2);
     expect(out).toBe('');
+  });
+
+  it('nothing to play: a path that is not to be had must not look like one without differences', async () => {
+    const files = await given(scenario('Not a participant'));
+    const { code, err } = await parity('run', '--path', 'peeled', ...files);
+    expect({ code, err }).toEqual({ code: 2, err: 'parity: nothing of this could be played\n' });
+  });
+
+  it('an accepted difference of a path that there is not', async () => {
+    const files = await given(scenario('Not a participant'));
+    const entry = ['- scenario: refused', 'path: proxy-nwe', 'what: x', 'why: x', 'since: 2026-12-01', 'instead: {}'];
+    const differences = join(folder, 'path.yaml');
+    await writeFile(differences, entry.join('\n  '));
+    const { code, err } = await parity('run', ...files, '--differences', differences);
+    expect(code).toBe(2);
+    expect(err).toMatch(/^parity: differences\.yaml: refused: proxy-nwe is none of legacy, .*\n$/);
   });
 
   it('a broken scenario', async () => {

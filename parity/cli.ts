@@ -13,6 +13,7 @@ import { terminal } from './report/terminal.js';
 import { runMatrix } from './run.js';
 import { editorSchema, type Scenario, type Transport, transports } from './scenario.js';
 import { commandIdentity, type Identity, secretIdentity } from './targets/identity.js';
+import { endOnSignals } from './targets/processes.js';
 import { packageRoot } from './targets/root.js';
 import { availablePaths, givenTargets, newSecret, ownTargets, type PathName, paths } from './targets/targets.js';
 
@@ -78,7 +79,9 @@ export async function main(args: readonly string[]): Promise<number> {
       for (const line of error.message.split('\n')) process.stderr.write(`parity: ${line}\n`);
       return 2;
     }
-    throw error;
+    // A fault of the runner's own is no difference.
+    process.stderr.write(`parity: ${(error as Error).stack ?? error}\n`);
+    return 2;
   }
   return code;
 }
@@ -94,7 +97,7 @@ function runFlags(command: Command): Command {
   return command
     .option('--legacy <url>', 'the backend itself; without it, a stub and proxies are started here')
     .option('--proxy <url>', 'sigfig in front of that backend')
-    .option('--admin <url>', "sigfig's admin API")
+    .option('--admin <url>', "sigfig's admin API; in this version it is only asked whether it is there")
     .addOption(
       new Option('--proxy-is <path>', 'how that proxy is routed at the moment')
         .choices(['proxy-legacy', 'proxy-new'])
@@ -121,6 +124,7 @@ function runFlags(command: Command): Command {
 
 async function run(flags: Flags): Promise<number> {
   const { scenarios, accepted } = read(flags.scenarios, flags.differences);
+  if (scenarios.length === 0) throw new Usage(`there is no scenario in ${flags.scenarios}`);
   const chosen = scenarios.filter(({ name }) => flags.only.length === 0 || flags.only.some((one) => fits(name, one)));
   if (chosen.length === 0)
     throw new Usage(`no scenario fits --only ${flags.only.join(', ')}; "parity check" reads them all`);
@@ -185,6 +189,7 @@ async function run(flags: Flags): Promise<number> {
       const written = await writeReports(flags.report, result);
       process.stdout.write(`${written.join('\n')}\n`);
     }
+    if (result.results.every(({ status }) => status === 'not-run')) throw new Usage('nothing of this could be played');
     return result.results.some(({ status }) => status === 'differs' || status === 'gone') ? 1 : 0;
   } finally {
     await targets.close();
@@ -209,7 +214,12 @@ function read(scenarioFolder: string, differencesFile: string | undefined) {
   const unknown = differences
     .filter(({ scenario }) => problems.length === 0 && !names.has(scenario))
     .map(({ scenario }) => `differences.yaml: there is no scenario ${scenario}; remove it, or mend the name`);
-  const all = [...problems, ...more, ...unknown];
+  const pathless = differences
+    .filter(({ path }) => !paths.some((known) => known === path))
+    .map(
+      ({ scenario, path }) => `differences.yaml: ${scenario}: ${path} is none of ${paths.join(', ')}; mend the path`,
+    );
+  const all = [...problems, ...more, ...unknown, ...pathless];
   if (all.length > 0) throw new Usage(all.join('\n'));
   return { scenarios, accepted: differences };
 }
@@ -257,6 +267,6 @@ function duration(text: string): number {
 
 const isMain = process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);
 if (isMain) {
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(130));
+  endOnSignals();
   process.exit(await main(process.argv.slice(2)));
 }

@@ -87,9 +87,22 @@ function checkValue(value: unknown, path: (string | number)[], names: Names, fai
   if (typeof value !== 'object' || value === null) return;
   for (const [key, item] of Object.entries(value)) {
     if (key.startsWith('$') && !generators.has(key)) {
-      fail([...path, key], `${key} is none of ${[...generators].join(', ')}`);
+      const known = [...generators].filter((name) => name.startsWith('$'));
+      fail([...path, key], `${key} is none of ${known.join(', ')}; mend the name`);
     }
+    if (key === '$ticket') checkTicket(item, [...path, key], fail);
     checkValue(item, [...path, Array.isArray(value) ? Number(key) : key], names, fail, expected);
+  }
+}
+
+const ticketFields = ['user', 'conversation', 'participants', 'audience', 'expires', 'forged'];
+
+function checkTicket(spec: unknown, path: (string | number)[], fail: Report): void {
+  const keys = typeof spec === 'object' && spec !== null ? Object.keys(spec) : [];
+  const missing = ticketFields.slice(0, 3).filter((key) => !keys.includes(key));
+  if (missing.length > 0) fail(path, `$ticket has no ${missing.join(', ')}; add it`);
+  for (const key of keys.filter((one) => !ticketFields.includes(one))) {
+    fail([...path, key], `unknown ${key} in $ticket; it may have ${ticketFields.join(', ')}`);
   }
 }
 

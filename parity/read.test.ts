@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readDifferencesFile } from './compare/differences.js';
 import { readFolder, readScenarios } from './read.js';
-import { editorSchema } from './scenario.js';
+import { drops, editorSchema } from './scenario.js';
 import { packageRoot } from './targets/root.js';
 
 const fine = `name: one
@@ -80,7 +80,13 @@ describe('a scenario file', () => {
 describe('what is broken is one line with the place and the mend', () => {
   it.each([
     ['name: one\n', '', /^x\.yaml:1: name: is missing; add it$/],
-    ['parties:', 'partis: {}\nparties:', /^x\.yaml:1: unknown partis; remove it/],
+    ['parties:', 'partis: {}\nparties:', /^x\.yaml:3: unknown partis; remove it/],
+    ['about: Something happens.', 'about: *nothing', /^x\.yaml:1: Unresolved alias .*; mend the YAML$/],
+    [
+      'offer: o1',
+      'ticket: { $ticket: { user: $alice } }',
+      /^x\.yaml:7: \$ticket has no conversation, participants; add it$/,
+    ],
     ['by: alice', 'by: alcie', /^x\.yaml:7: alcie is no device of this scenario \(alice, b1, b2\)/],
     ['by: alice', 'bye: alice', /^x\.yaml:7: steps\[0\]\.by: is missing; add it$/],
     ['emit: call-offer', 'emti: call-offer', /^x\.yaml:7: this step is none of emit, drop/],
@@ -92,7 +98,7 @@ describe('what is broken is one line with the place and the mend', () => {
     ['offer: o1', 'offer: $socket:b9', /^x\.yaml:7: \$socket:b9 names no device/],
     ['token: short', 'token: shrt', /^x\.yaml:5: .*must be one of valid, none, expired, forged, short/],
     ['b2, transport', 'b1, transport', /^x\.yaml:5: two devices are called b1/],
-    ['    - ack: call-offer', '    - ack: call-offer\n      wth: 1', /^x\.yaml:10: expect\.alice\[0\]: unknown wth/],
+    ['    - ack: call-offer', '    - ack: call-offer\n      wth: 1', /^x\.yaml:11: expect\.alice\[0\]: unknown wth/],
     ['    - ack: call-offer', '    - a: 1\n      b: 2', /^x\.yaml:10: an event is one key/],
     ['    - ack: call-offer', '    - a: $id', /^x\.yaml:10: \$id needs a name/],
     ['  alice:\n    - ack', '  carl:\n    - ack', /^x\.yaml:9: carl is no device/],
@@ -103,6 +109,13 @@ describe('what is broken is one line with the place and the mend', () => {
     const problems = problemsOf(fine.replace(from, () => to));
     expect(problems[0]).toMatch(problem);
     expect(problems.every((line) => !line.includes('\n'))).toBe(true);
+  });
+
+  it('a <key> that a case has not', () => {
+    const text = fine.replace('about:', 'cases: [{ how: a }]\nabout:').replace('offer: o1', 'offer: <hwo>');
+    expect(problemsOf(text)).toEqual([
+      'x.yaml:8: <hwo> is no key of each of the cases (how); add it, or mend the name',
+    ]);
   });
 
   it('all of it at once', () => {
@@ -126,5 +139,15 @@ describe('what is committed', () => {
   it('has the schema for editors that the format says: "parity schema > parity/scenario.schema.json"', () => {
     const committed: unknown = JSON.parse(readFileSync(join(folder, 'scenario.schema.json'), 'utf8'));
     expect(committed).toEqual(JSON.parse(JSON.stringify(editorSchema())));
+  });
+
+  it('is not marked by an editor for the <key> of a case, where a word of a list must stand', () => {
+    const words = JSON.stringify({
+      anyOf: [
+        { type: 'string', enum: drops },
+        { type: 'string', pattern: '<[\\w-]+>' },
+      ],
+    });
+    expect(JSON.stringify(editorSchema())).toContain(words.slice(1, -1));
   });
 });

@@ -65,7 +65,8 @@ export function readScenarios(text: string, file: string): Read {
       const line = `${file}:${at(path)}: ${problem}`;
       if (!problems.includes(line)) problems.push(line);
     };
-    const value: unknown = document.toJS({ maxAliasCount: 10_000 });
+    const value = plain(document, report);
+    if (value === undefined) continue;
     for (const one of expandCases(value, report)) {
       if (problems.length > before) break; // the other cases would say the same again
       const read = readOne(one, report);
@@ -179,7 +180,8 @@ function check<T>(schema: z.ZodType, value: unknown, path: Path, report: Report)
   if (result.success) return result.data as T;
   for (const issue of result.error.issues) {
     const at = [...path, ...(issue.path as (string | number)[])];
-    report(at, `${at.length === 0 ? '' : `${shownPath(at)}: `}${wording(issue)}`);
+    const line = issue.code === 'unrecognized_keys' ? [...at, ...issue.keys.slice(0, 1)] : at;
+    report(line, `${at.length === 0 ? '' : `${shownPath(at)}: `}${wording(issue)}`);
   }
   return undefined;
 }
@@ -206,19 +208,38 @@ function expandCases(value: unknown, report: Report): unknown[] {
     report(['cases'], 'cases must be a list of maps, such as "- { event: call-offer }"');
     return [];
   }
-  return cases.map((one) => filled(rest, one));
+  return cases.map((one) => filled(rest, one, [], report));
 }
 
 /** `<key>` in texts and keys becomes the case's value; where it is the whole text, of whatever type that is. */
-function filled(value: unknown, one: Readonly<Record<string, unknown>>): unknown {
+function filled(value: unknown, one: Readonly<Record<string, unknown>>, path: Path, report: Report): unknown {
   if (typeof value === 'string') {
     const whole = /^<([\w-]+)>$/.exec(value)?.[1];
     if (whole !== undefined && Object.hasOwn(one, whole)) return one[whole];
-    return value.replace(/<([\w-]+)>/g, (text, key: string) => (Object.hasOwn(one, key) ? String(one[key]) : text));
+    return value.replace(/<([\w-]+)>/g, (text, key: string) => {
+      if (Object.hasOwn(one, key)) return String(one[key]);
+      report(path, `${text} is no key of each of the cases (${Object.keys(one).join(', ')}); add it, or mend the name`);
+      return text;
+    });
   }
-  if (Array.isArray(value)) return value.map((item) => filled(item, one));
+  if (Array.isArray(value)) return value.map((item, i) => filled(item, one, [...path, i], report));
   if (!isRecord(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [filled(key, one), filled(item, one)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      const at = [...path, key];
+      return [filled(key, one, at, report), filled(item, one, at, report)];
+    }),
+  );
+}
+
+/** Undefined where an alias has no anchor, or there are too many. */
+function plain(document: Document.Parsed, report: Report): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 10_000 });
+  } catch (error) {
+    report([], `${oneLine((error as Error).message)}; mend the YAML`);
+    return undefined;
+  }
 }
 
 /** Where the node of a path begins; where there is none, that of the nearest above it. */
@@ -243,4 +264,10 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
 const shownPath = (path: Path): string =>
   path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
 
-const oneLine = (text: string): string => text.split('\n')[0]?.trim().replace(/:$/, '') ?? '';
+/** The parser's own "at line 7, column 1" is left out: the line stands in front. */
+const oneLine = (text: string): string =>
+  text
+    .split('\n')[0]
+    ?.trim()
+    .replace(/:$/, '')
+    .replace(/ at line \d+, column \d+$/, '') ?? '';

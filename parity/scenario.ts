@@ -274,5 +274,19 @@ export function editorSchema(): object {
     io: 'input',
     reused: 'inline',
   });
-  return { ...schema, title: 'sigfig parity scenario' };
+  return { ...(withCaseKeys(schema) as object), title: 'sigfig parity scenario' };
 }
+
+/** Where a scenario has cases, `<key>` may stand for a word, a number or a name. */
+function withCaseKeys(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withCaseKeys);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { description, ...rest } = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, withCaseKeys(value)]),
+  );
+  const narrow = ['enum', 'const', 'pattern'].some((key) => key in rest) || narrowTypes.has(rest.type);
+  const wide = narrow ? { anyOf: [rest, { type: 'string', pattern: '<[\\w-]+>' }] } : rest;
+  return description === undefined ? wide : { description, ...wide };
+}
+
+const narrowTypes = new Set<unknown>(['integer', 'number', 'boolean']);

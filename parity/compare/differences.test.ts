@@ -32,6 +32,14 @@ describe('accepted differences', () => {
     expect(readDifferences('# none\n', 'd.yaml')).toEqual({ differences: [], problems: [] });
   });
 
+  it('are declared once for each play: of two only one would be looked for', () => {
+    const problem = ['d.yaml: one on proxy-new is declared twice; join the two'];
+    expect(readDifferences(`${fine}${fine}`, 'd.yaml').problems).toEqual(problem);
+    expect(readDifferences(`${fine}${fine}  transport: polling\n`, 'd.yaml').problems).toEqual(problem);
+    const each = `${fine}  transport: websocket\n${fine}  transport: polling\n`;
+    expect(readDifferences(each, 'd.yaml').problems).toEqual([]);
+  });
+
   it.each([
     ['  why: it is better\n', '', /^d\.yaml:1: why .*expected string/],
     ['2026-12-01', 'yesterday', /^d\.yaml:1: since must be a date/],

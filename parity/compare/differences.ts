@@ -42,7 +42,7 @@ export function readDifferences(
   for (const error of document.errors) {
     problems.push(`${file}:${error.linePos?.[0].line ?? 1}: ${error.message.split('\n')[0]}; mend the YAML`);
   }
-  const list: unknown = problems.length > 0 ? [] : (document.toJS() ?? []);
+  const list: unknown = problems.length > 0 ? [] : (document.toJS({ maxAliasCount: 10_000 }) ?? []);
   if (!Array.isArray(list)) return { differences: [], problems: [`${file}:1: must be a list of differences`] };
   const differences = list.flatMap((one: unknown, i): AcceptedDifference[] => {
     const node = document.getIn([i], true) as { range?: [number] } | undefined;
@@ -58,8 +58,18 @@ export function readDifferences(
     if (outcomes.includes(undefined)) return [];
     return [{ ...rest, transport, sometimes, outcomes: outcomes as Outcome[] }];
   });
+  differences.forEach((one, i) => {
+    const before = differences.slice(0, i).find((other) => overlap(one, other));
+    if (before) problems.push(`${file}: ${one.scenario} on ${one.path} is declared twice; join the two`);
+  });
   return { differences, problems };
 }
+
+/** Of two for the same play only one would count, and the other never be missed. */
+const overlap = (a: AcceptedDifference, b: AcceptedDifference): boolean =>
+  a.scenario === b.scenario &&
+  a.path === b.path &&
+  (a.transport === undefined || b.transport === undefined || a.transport === b.transport);
 
 export const readDifferencesFile = (file: string, shown: string) => readDifferences(readFileSync(file, 'utf8'), shown);
 

@@ -7,6 +7,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { Problem } from '../play/problem.js';
 import { greetBackend } from '../targets/greet.js';
 import { commandIdentity, type Identity, secretIdentity } from '../targets/identity.js';
+import { endOnSignals } from '../targets/processes.js';
 import { packageRoot } from '../targets/root.js';
 import { availablePaths, givenTargets, newSecret, ownTargets, type PathName } from '../targets/targets.js';
 import type { Found, FuzzResult } from './fuzz.js';
@@ -59,8 +60,9 @@ export async function main(args: readonly string[]): Promise<number> {
     return await run(program.opts<Flags>());
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof Problem)) throw error;
-    process.stderr.write(`parity:fuzz: ${error.message}\n`);
+    // A fault of the runner's own is no difference.
+    const said = error instanceof Problem ? error.message : ((error as Error).stack ?? error);
+    process.stderr.write(`parity:fuzz: ${said}\n`);
     return 2;
   }
 }
@@ -191,4 +193,5 @@ function pathList(text: string): PathName[] {
   return paths as PathName[];
 }
 
+endOnSignals();
 process.exit(await main(process.argv.slice(2)));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { Problem } from '../play/problem.js';
 import { readFolder } from '../read.js';
+import { endOnSignals } from '../targets/processes.js';
 import { packageRoot } from '../targets/root.js';
 import { faults } from './faults.js';
 import { type Control, type FaultResult, prove } from './proof.js';
@@ -38,8 +39,9 @@ export async function main(args: readonly string[]): Promise<number> {
     return await run(program.opts<Flags>());
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof Problem)) throw error;
-    process.stderr.write(`parity:proof: ${error.message}\n`);
+    // A fault of the runner's own is no difference.
+    const said = error instanceof Problem ? error.message : ((error as Error).stack ?? error);
+    process.stderr.write(`parity:proof: ${said}\n`);
     return 2;
   }
 }
@@ -93,4 +95,5 @@ function number(text: string): number {
   return value;
 }
 
+endOnSignals();
 process.exit(await main(process.argv.slice(2)));

@@ -1,6 +1,7 @@
 // The proof that the suite finds what it should: each fault is planted into the stub, which is then played as if it were
 // the new path. Scenarios that fail on the sound stub already prove nothing. Knows nothing of flags or of how it is shown.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTargets } from '../fuzz/on-targets.js';
@@ -8,6 +9,7 @@ import { Witnesses } from '../play/witness.js';
 import { needsOf, type Result, runMatrix } from '../run.js';
 import type { Scenario, Step } from '../scenario.js';
 import { type Identity, secretIdentity } from '../targets/identity.js';
+import { atExit } from '../targets/processes.js';
 import { newSecret, type Targets } from '../targets/targets.js';
 import type { Fault } from './faults.js';
 import { startPlanted } from './plant.js';
@@ -58,6 +60,8 @@ const rejoinTimeoutMs = 1_000;
 
 export async function prove(options: ProofOptions): Promise<FaultResult[]> {
   const folder = await mkdtemp(join(tmpdir(), 'parity-proof-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  atExit.add(remove);
   const secret = newSecret();
   await writeFile(join(folder, 'secret'), secret, { mode: 0o600 });
   try {
@@ -76,7 +80,8 @@ export async function prove(options: ProofOptions): Promise<FaultResult[]> {
     await Promise.all(Array.from({ length: options.abreast }, worker));
     return results;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    remove();
+    atExit.delete(remove);
   }
 }
 

@@ -60,7 +60,7 @@ export function commandIdentity(command: string, conversations: ConversationOpti
   const known = new Map<string, Promise<SignedIn>>();
   const valid = async (name: string): Promise<SignedIn> => {
     const text = (await run(command, [name])).trim();
-    const given = text.startsWith('{') ? (JSON.parse(text) as { token?: string; userId?: string }) : { token: text };
+    const given = text.startsWith('{') ? printedJson(text) : { token: text };
     const sub = given.userId ?? (jwt.decode(given.token ?? '') as { sub?: string } | null)?.sub;
     if (!given.token || !sub) {
       throw new Problem('the token command printed no token with a "sub"; let it print {"token": …, "userId": …}');
@@ -82,6 +82,15 @@ export function commandIdentity(command: string, conversations: ConversationOpti
     },
     conversation: (users) => conversationOf(users, conversations),
   };
+}
+
+/** What a command printed; nothing where it is no JSON. */
+function printedJson(text: string): { readonly token?: string; readonly userId?: string } {
+  try {
+    return JSON.parse(text) as { token?: string; userId?: string };
+  } catch {
+    return {};
+  }
 }
 
 async function conversationOf(users: readonly SignedIn[], options: ConversationOptions): Promise<string> {

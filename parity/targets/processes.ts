@@ -25,6 +25,11 @@ process.on('exit', () => {
   for (const task of atExit) task();
 });
 
+/** For a command's main: told to end, it goes at once, and leaves nothing behind. */
+export function endOnSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(130));
+}
+
 /** @throws Problem where it is not built, or ends before it is ready. */
 export async function startProcess(command: string, args: readonly string[]): Promise<Process> {
   const script = join(packageRoot, 'dist', command);

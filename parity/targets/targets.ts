@@ -238,7 +238,7 @@ export async function givenTargets(
           : `the proxy is routed as ${proxyIs}; see --proxy-is`;
       }
       if (needs.has('restart')) return 'needs processes of its own';
-      if (needs.has('flip')) return 'needs the admin API';
+      if (needs.has('flip')) return 'routes can not be set from outside in this version';
       return undefined;
     },
     async use(path, _needs, play) {
@@ -258,8 +258,9 @@ async function reach(flag: string, url: string): Promise<void> {
   try {
     await fetch(url, { signal: AbortSignal.timeout(10_000) }).then((response) => response.arrayBuffer());
   } catch (error) {
-    const cause = (error as { cause?: { code?: string } }).cause?.code ?? (error as Error).name;
-    throw new Problem(`${flag} ${url} can't be reached (${cause}); start it, or mend the URL`);
+    const { cause, name } = error as { cause?: { code?: string; message?: string }; name: string };
+    const why = cause?.code ?? cause?.message ?? name;
+    throw new Problem(`${flag} ${url} can't be reached (${why}); start it, or mend the URL`);
   }
 }
 
