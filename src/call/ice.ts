@@ -5,8 +5,11 @@ import type { Effect } from './session.js';
 /** A browser gathers 5 to 30 candidates for an offer; 256 leaves room for every odd one and bounds a session's size. */
 export const MAX_CANDIDATES = 256;
 
-/** A candidate is some 200 bytes; with this much for each a session's buffer stays below 1 MiB, whoever fills it. */
-export const MAX_CANDIDATE_BYTES = 4096;
+/**
+ * Bytes of the messages whose candidates wait on one session, whoever fills it. A browser's are some 200 bytes each; all that
+ * waits goes out in one acknowledgement, which must stay below the 1 MiB that we put in for a browser.
+ */
+export const MAX_BUFFERED_BYTES = 512 * 1024;
 
 export interface Buffered {
   /** The very same list where nothing fitted. */

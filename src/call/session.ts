@@ -39,6 +39,8 @@ export interface Session extends CallKey {
   readonly rejoining: boolean;
   /** Candidates of the side that offers, waiting for the answer. At most 256. */
   readonly candidates: readonly unknown[];
+  /** Bytes of the messages that they came in, where known; bounded by `MAX_BUFFERED_BYTES`. */
+  readonly candidateBytes?: number | undefined;
   /** The rejoin offer of a call that waits for both, for every socket with which the other user comes back; null otherwise. */
   readonly keptOffer: unknown;
 }

@@ -2,7 +2,7 @@
 // what it names. Pure: knows no socket, clock, store or log, never throws on any payload, never looks into a description.
 import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import { audience, ended, own, refuse, tell } from './effects.js';
-import { buffer, MAX_CANDIDATE_BYTES } from './ice.js';
+import { buffer, MAX_BUFFERED_BYTES } from './ice.js';
 import { refusals } from './refusals.js';
 import type { CallEvent, Effect, Role, Session, State, Step } from './session.js';
 import {
@@ -121,10 +121,12 @@ interface Play {
 /** One function for each move that needs a session. */
 const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Play) => Step>> = {
   buffer({ session, event, because }) {
-    const large = event.type === 'ice-candidate' && (event.size ?? 0) > MAX_CANDIDATE_BYTES;
-    if (large) return result(session, [{ kind: 'candidate-dropped', why: 'too-large' }, ok], 'too-large');
+    const size = event.type === 'ice-candidate' ? (event.size ?? 0) : 0;
+    const candidateBytes = (session.candidateBytes ?? 0) + size;
+    if (candidateBytes > MAX_BUFFERED_BYTES)
+      return result(session, [{ kind: 'candidate-dropped', why: 'too-large' }, ok], 'too-large');
     const { candidates, effects } = buffer(session.candidates, [body(event)]);
-    const after = candidates === session.candidates ? session : next(session, { candidates });
+    const after = candidates === session.candidates ? session : next(session, { candidates, candidateBytes });
     return result(after, [...effects, ok], after === session ? 'buffer-full' : because);
   },
 
@@ -168,6 +170,7 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
       offeredBy: role,
       rejoining: true,
       candidates: none,
+      candidateBytes: undefined,
       keptOffer: session.waitsForBoth ? offer : null,
     });
     // A user whose seat was lost is told on every socket that is back by now; `arrive` tells the later ones.
@@ -318,6 +321,7 @@ const settled = {
   offeredBy: null,
   rejoining: false,
   candidates: none,
+  candidateBytes: undefined,
   keptOffer: null,
 } as const;
 

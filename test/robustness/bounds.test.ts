@@ -31,7 +31,7 @@ it('candidates far larger than any are dropped before the answer, with a warning
   const { proxy } = await stackOf({ routes: callsNew });
   const [alice, bob] = [await person(proxy.url, 'alice'), await person(proxy.url, 'bob')];
   await alice.ask('call-offer', { conversationId, offer: 'o' });
-  const large = { candidate: 'x'.repeat(100_000) };
+  const large = { candidate: 'x'.repeat(600_000) };
   expect(await alice.ask('ice-candidate', { conversationId, iceCandidate: large })).toEqual({ ok: true });
   await alice.ask('ice-candidate', { conversationId, iceCandidate: { candidate: '1' } });
   expect(await bob.ask('call-answer', { conversationId, answer: 'a' })).toEqual([{ candidate: '1' }]);
