@@ -184,6 +184,15 @@ describe('what is wrong is one line each, saying what to do', () => {
     [{ 'tls-cert': weak, 'tls-key': weak }, '--tls-cert: does not go with --tls-key'],
     [{ 'membership-url': '/api/x' }, '--membership-url: "/api/x" does not say where the conversation goes'],
     [{ 'membership-url': 'http://{conversationId}/' }, '--membership-url: '],
+    [{ 'membership-url': '/a/../{conversationId}' }, '--membership-url: "/a/../{conversationId}" would not be sent as'],
+    [
+      { 'membership-url': 'http://a/ö/{conversationId}' },
+      '--membership-url: "http://a/ö/{conversationId}" would not be',
+    ],
+    [
+      { 'membership-url': '/{conversationId}', 'membership-token-file': secret },
+      `--membership-token-file: ${secret} holds more than one word; put the token alone there`,
+    ],
     [{ 'membership-cache': '1s' }, '--membership-cache: does nothing without --membership-url'],
     [
       { 'membership-url': '/c/{conversationId}', 'ticket-url': '/t' },

@@ -6,6 +6,7 @@ import { BlockList, isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { parseJwks } from '../identity/jwks.js';
 import { publicKeys, secretKeys } from '../identity/keys.js';
+import { keepsPath } from '../identity/path.js';
 import type { TokenSource } from '../identity/token-source.js';
 
 /** The text does not fit; the message is the second half of a line that starts with the setting's name. */
@@ -90,6 +91,10 @@ export function urlTemplate(text: string): string {
   const [x, y] = ['x', 'y'].map((id) => urlOrPath(text.replaceAll('{conversationId}', id)));
   if (text.startsWith('http') && new URL(x ?? '').host !== new URL(y ?? '').host) {
     throw new Unfit(`${shown(text)} has {conversationId} in its host; put it in the path`);
+  }
+  const filled = text.replaceAll('{conversationId}', 'x');
+  if (!keepsPath(new URL(filled, 'http://legacy'), filled)) {
+    throw new Unfit(`${shown(text)} would not be sent as it is written; percent-encode it, without . and ..`);
   }
   return text;
 }
@@ -187,7 +192,12 @@ export function certificates(path: string, base: string): string {
 }
 
 /** A file of one word, such as a token; white space around it does not count. */
-export const word = (path: string, base: string): string => file(path, base).trim();
+export function word(path: string, base: string): string {
+  const text = file(path, base).trim();
+  if (!/^[!-~]+$/.test(text))
+    throw new Unfit(`${resolve(base, path)} holds more than one word; put the token alone there`);
+  return text;
+}
 
 export function secretKey(path: string, base: string): TokenKey {
   const secret = Buffer.from(file(path, base), 'utf8');

@@ -2,6 +2,7 @@
 // Knows nothing of who asks; the participants that it finds are checked elsewhere.
 import { Agent } from 'undici';
 import { ask, faultOf, parsed, placed } from './http.js';
+import { keepsPath } from './path.js';
 import { fromStatus, type MembershipSource } from './ticket.js';
 
 export interface MemberSourceOptions {
@@ -97,9 +98,4 @@ export function at(json: unknown, steps: readonly string[]): unknown[] {
     });
   }
   return here;
-}
-
-function keepsPath(url: URL, filled: string): boolean {
-  const path = filled.replace(/^https?:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
-  return url.pathname.endsWith(path);
 }
