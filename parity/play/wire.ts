@@ -19,7 +19,11 @@ export class Wire {
     const owner = this.agent as unknown as { createConnection: Create };
     // The client's XMLHttpRequest (of Node, not of a browser) repeats a failed request on a connection that was used before,
     // and forgets to end it: it would notice nothing until its ping timeout. So none is called reused.
-    this.agent.reuseSocket = (socket) => (socket as Socket).ref();
+    const reuse = this.agent.reuseSocket.bind(this.agent);
+    this.agent.reuseSocket = (socket, request) => {
+      reuse(socket, request);
+      request.reusedSocket = false;
+    };
     const create = owner.createConnection.bind(this.agent) as Create;
     owner.createConnection = (given, done) => {
       const socket = create(given, done);
