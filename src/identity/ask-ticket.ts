@@ -36,6 +36,8 @@ interface Ability {
   /** No POST before this time. */
   notBefore: number;
   mostPosted: number;
+  /** It granted or refused a ticket once: from then on a 404 is about the conversation, before it about the endpoint. */
+  isThere: boolean;
 }
 
 interface Waiting {
@@ -56,7 +58,7 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
   const abilityOf = ({ origin }: URL): Ability => {
     let ability = abilities.get(origin);
     if (!ability) {
-      ability = { notBefore: 0, mostPosted: MOST_POSTED };
+      ability = { notBefore: 0, mostPosted: MOST_POSTED, isThere: false };
       abilities.set(origin, ability); // As many as there are legacies.
     }
     return ability;
@@ -67,7 +69,11 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     url.searchParams.set('conversationId', question.conversationId);
     try {
       const headers = { authorization: `Bearer ${question.token}` };
-      answered(fromAnswer(await ask(url, { headers, timeoutMs: TIMEOUT_MS, mostBytes: MOST_BYTES, dispatcher })));
+      const answer = await ask(url, { headers, timeoutMs: TIMEOUT_MS, mostBytes: MOST_BYTES, dispatcher });
+      const ability = abilityOf(url);
+      if (answer.status === 200 || answer.status === 403) ability.isThere = true;
+      const missing = answer.status === 404 && !ability.isThere;
+      answered(missing ? { kind: 'unavailable', why: noEndpoint(url) } : fromAnswer(answer));
     } catch (error) {
       answered({ kind: 'unavailable', why: faultOf(error) });
     }
@@ -92,6 +98,7 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     }
     const items = readItems(answer, all.length);
     if (items) {
+      abilityOf(single).isThere = true;
       for (const [i, { answered }] of all.entries()) answered(fromItem(items[i]));
       return;
     }
@@ -184,5 +191,8 @@ function fromAnswer({ status, body }: Answer): SourceAnswer {
     ? { kind: 'ticket', ticket: read.data.ticket }
     : { kind: 'unavailable', why: "the legacy's answer makes no sense" };
 }
+
+const noEndpoint = ({ pathname }: URL): string =>
+  `the legacy answers 404 at ${pathname}: if it issues tickets elsewhere give --ticket-url, if it issues none --membership-url`;
 
 const isLateOrDown = (status: number): boolean => status === 408 || status === 429 || (status >= 500 && status !== 501);

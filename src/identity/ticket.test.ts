@@ -232,7 +232,14 @@ describe('a ticket from the legacy', () => {
   it.each<[what: string, answer: (seen: Seen, r: ServerResponse) => void, expected: object]>([
     ['401', (_, r) => json(r, {}, 401), { kind: 'token-expired' }],
     ['403', (_, r) => json(r, {}, 403), { kind: 'not-participant' }],
-    ['404', (_, r) => json(r, {}, 404), { kind: 'not-participant' }],
+    [
+      '404 from an endpoint that never answered otherwise',
+      (_, r) => json(r, {}, 404),
+      {
+        kind: 'unavailable',
+        why: 'the legacy answers 404 at /api/calls/ticket: if it issues tickets elsewhere give --ticket-url, if it issues none --membership-url',
+      },
+    ],
     ['429', (_, r) => json(r, {}, 429), { kind: 'unavailable', why: 'the legacy answered 429' }],
     [
       'a redirect',
@@ -256,6 +263,14 @@ describe('a ticket from the legacy', () => {
     const m = byTicket(base);
     expect(await m.ask('t', ada, c1)).toEqual(expected);
     expect(m.cached(ada, c1)).toBeUndefined();
+  });
+
+  it('a 404 from an endpoint that has refused or granted a ticket before is about the conversation', async () => {
+    const statuses = [403, 404];
+    const { base } = await legacy((_, r) => json(r, {}, statuses.shift()));
+    const m = byTicket(base);
+    expect(await m.ask('t', ada, c1)).toEqual({ kind: 'not-participant' });
+    expect(await m.ask('t', ada, c1)).toEqual({ kind: 'not-participant' });
   });
 
   it('a kept connection that the legacy gives up in that moment costs no call', async () => {
