@@ -12,6 +12,7 @@ import { packageRoot } from './targets/root.js';
 let folder = '';
 let scenarios = '';
 let stub: Process & { readonly url: string };
+let other: typeof stub;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'parity-test-'));
@@ -21,10 +22,11 @@ beforeAll(async () => {
   await writeFile(join(folder, 'wrong'), 'another secret that the stub does not have, as long');
   await writeFile(join(folder, 'none.yaml'), '[]\n');
   stub = await startStub(join(folder, 'secret'), { rejoinTimeoutMs: 1_000 });
+  other = await startStub(join(folder, 'wrong'), { rejoinTimeoutMs: 1_000 });
 });
 
 afterAll(async () => {
-  await stub.kill();
+  await Promise.all([stub.kill(), other.kill()]);
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -147,6 +149,11 @@ describe('what can not be run is one line and exit code 2', () => {
     [
       'a wrong secret',
       () => ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'wrong')],
+      /^parity: .* refuses our tokens \(unauthorized\)/,
+    ],
+    [
+      'a proxy of another backend',
+      () => ['--legacy', stub.url, '--proxy', other.url, '--jwt-secret-file', join(folder, 'secret')],
       /^parity: .* refuses our tokens \(unauthorized\)/,
     ],
     ['no secret', () => ['--legacy', stub.url], /^parity: --legacy needs --jwt-secret-file or --token-command/],

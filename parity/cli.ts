@@ -167,7 +167,7 @@ async function run(flags: Flags): Promise<number> {
       : commandIdentity(flags.tokenCommand, conversations);
   const screen = terminal(process.stdout);
   try {
-    await greet(identity, targets.legacyUrl, flags);
+    for (const url of [targets.legacyUrl, slashless(proxy)]) if (url !== undefined) await greet(identity, url, flags);
     const result = await runMatrix({
       scenarios: chosen,
       paths: wanted,

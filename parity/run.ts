@@ -172,7 +172,7 @@ function judge(
   if (verdict.ok && problem === undefined) {
     if (!accepted || accepted.sometimes)
       return { status: 'same', why: '', divergences: [], against: 'the expectation' };
-    const why = `declared but gone: "${accepted.what}" does not occur any more; remove it from differences.yaml`;
+    const why = `declared but gone: "${accepted.what}" does not occur any more; remove it from differences.yaml, or see whether ${path} is routed so`;
     return { status: 'gone', why, divergences: [], against: 'the accepted difference' };
   }
   const divergences = verdict.ok ? [] : verdict.divergences;

@@ -92,7 +92,9 @@ async function run(flags: Flags): Promise<number> {
       flags.tokenCommand === undefined
         ? secretIdentity(secret, conversations)
         : commandIdentity(flags.tokenCommand, conversations);
-    await greetBackend(identity, targets.legacyUrl, flags.barrierEvent);
+    for (const url of [targets.legacyUrl, flags.proxy]) {
+      if (url !== undefined) await greetBackend(identity, slashless(url), flags.barrierEvent);
+    }
     process.stdout.write(`${flags.runs} lifecycles on ${flags.path.join(', ')}; seed ${flags.seed}\n`);
     const { barrierEvent, patience: patienceMs } = flags;
     const result = await fuzz({

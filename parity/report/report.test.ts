@@ -7,6 +7,7 @@ import type { Scenario } from '../scenario.js';
 import { htmlReport } from './html.js';
 import { jsonReport } from './json.js';
 import { junitReport } from './junit.js';
+import { shortened } from './shorten.js';
 import { terminal } from './terminal.js';
 
 const scenarioOf = (name: string): Scenario =>
@@ -104,6 +105,14 @@ describe('JUnit', () => {
     expect(xml).toContain('<testsuite name="proxy-new/websocket" tests="3" failures="2"');
     expect(xml).toContain('<failure message="alice: &lt;b&gt; instead of &quot;a&quot;">');
     expect(xml).toContain('<skipped message="not there yet"/>');
+  });
+
+  it('shows a candidate shortened, though other texts of its length are not', () => {
+    const candidate = 'candidate:1 1 udp 1677729535 203.0.113.77 46154 typ srflx raddr 10.0.0.5 rport 46154';
+    expect(shortened({ candidate })).toEqual({
+      candidate: `${candidate.slice(0, 40)}… (${candidate.length} characters)`,
+    });
+    expect(shortened('a'.repeat(candidate.length))).toBe('a'.repeat(candidate.length));
   });
 
   it('has nothing that XML can not hold', () => {
