@@ -101,16 +101,10 @@ export async function play(scenario: Play, target: Target, options: PlayOptions)
   const names = new Map<string, string>();
   for (const [word, id] of words) names.set(id, word);
   for (const [name, { connections }] of devices) {
-    for (const [
-      i,
-      {
-        everId,
-        options: { token },
-      },
-    ] of connections.entries()) {
+    for (const [i, { everId, options: given }] of connections.entries()) {
       names.set(everId, `socket:${name}${i === 0 ? '' : `#${i + 1}`}`);
       // A token need not look like one: QA's own command may print any.
-      names.set(token ?? '', 'token');
+      names.set(given.token ?? '', 'token');
     }
   }
   names.delete('');
