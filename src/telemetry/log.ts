@@ -48,7 +48,7 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
       ),
     unverified: (connection, why) =>
       seldom(`unverified ${why}`, (more) =>
-        log.info({ connection, why, ...more }, 'token could not be verified; events of this socket go to the legacy'),
+        log.warn({ connection, why, ...more }, 'token could not be verified; events of this socket go to the legacy'),
       ),
     decided: (event, { path, because }) => log.debug({ event, path, because }, 'decided'),
     refused: (event, code) => log.debug({ event, code }, 'refused'),
