@@ -210,7 +210,9 @@ export class Claims {
   /** The legacy refuses what made us believe that it has this call. */
   #isRefused({ begun, confirmed }: LegacyClaim, peer: Peer, { event, message }: Record<string, unknown>): boolean {
     if (!begun || confirmed || begun.event !== event || !sameSocket(begun.peer.ref, peer.ref)) return false;
-    return event === 'call-offer' ? !stillThere.has(String(message)) : noneThere.test(String(message));
+    // A malformed offer claims nothing, so that refusal is about a later one of the same socket.
+    if (event === 'call-offer') return !stillThere.has(String(message)) && !/^Malformed /.test(String(message));
+    return noneThere.test(String(message));
   }
 
   /** The legacy relays the last forwarded rejoin offer: that user's seat moved to the socket it came from. */

@@ -7,6 +7,7 @@ import { decide } from '../routing/decide.js';
 import type { RouteTable } from '../routing/table.js';
 import { type CallsDeps, keyOf } from './calls.js';
 import { type Accepting, Claims } from './claims.js';
+import { readCommand } from './commands.js';
 import { EndedCalls } from './ended.js';
 
 export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
@@ -83,7 +84,9 @@ export class Ownership {
     if (key !== undefined) {
       // An unverified sender claims nothing while the new path has this call.
       const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
-      if (!live) this.claims.forwarded(keyOf(key), event.name, event.peer, clock.now());
+      // Nor does an offer that the legacy will find malformed.
+      const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
+      if (!live && !opensNone) this.claims.forwarded(keyOf(key), event.name, event.peer, clock.now());
     }
     signals.decided(event.name, decision);
   }

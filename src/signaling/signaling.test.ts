@@ -469,6 +469,24 @@ describe('a call stays on the path that accepted its offer', () => {
   }
 });
 
+describe('a malformed offer beside a call of the legacy’s', () => {
+  it('claims nothing, and its refusal does not drop the claim of the one before', () => {
+    const b = bench('{}');
+    const alice = b.connect('alice', 'a');
+    b.emit(alice, 'call-offer', { conversationId });
+    expect(b.signaling.sizes['legacy-claims']?.()).toBe(0);
+    b.emit(alice, 'call-offer', offer);
+    b.emit(alice, 'call-offer', { conversationId });
+    b.legacySays(alice, 'error', {
+      event: 'call-offer',
+      conversationId,
+      message: 'Malformed call-offer: offer is missing',
+    });
+    b.flip(callsNew);
+    expect(b.emit(b.connect('bob', 'b'), 'call-answer', answer).because).toBe('claimed');
+  });
+});
+
 describe('a call of the legacy’s that did not begin here', () => {
   const candidate = { conversationId, iceCandidate: 'c' };
 
