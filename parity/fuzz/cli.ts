@@ -3,7 +3,8 @@
 // something differed. 2: it could not be run. Knows nothing of how lifecycles are made or played.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
+import { runCommand } from '../command.js';
 import { Problem } from '../play/problem.js';
 import { greetBackend } from '../targets/greet.js';
 import { commandIdentity, type Identity, secretIdentity } from '../targets/identity.js';
@@ -52,19 +53,8 @@ export async function main(args: readonly string[]): Promise<number> {
     .option('--jwt-secret-file <file>', "that backend's HS256 secret")
     .option('--token-command <command>', 'or: prints a token for the user name that is its last argument')
     .option('--conversation <template>', 'the id of the conversation of two users', 'dm:{0}:{1}')
-    .option('--barrier-event <event>', 'an event that the backend acknowledges and that changes nothing', 'whoami')
-    .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'parity:fuzz: ')) });
-  try {
-    program.parse(args, { from: 'user' });
-    return await run(program.opts<Flags>());
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    // A fault of the runner's own is no difference.
-    const said = error instanceof Problem ? error.message : ((error as Error).stack ?? error);
-    process.stderr.write(`parity:fuzz: ${said}\n`);
-    return 2;
-  }
+    .option('--barrier-event <event>', 'an event that the backend acknowledges and that changes nothing', 'whoami');
+  return runCommand<Flags>(program, args, run);
 }
 
 async function run(flags: Flags): Promise<number> {

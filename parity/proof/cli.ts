@@ -2,7 +2,8 @@
 // The command `npm run parity:proof`: prints each planted fault and what found it. 0: the suite finds all. 1: it misses one.
 // 2: it could not be run. Knows nothing of how faults are planted.
 import { join } from 'node:path';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
+import { runCommand } from '../command.js';
 import { Problem } from '../play/problem.js';
 import { readFolder } from '../read.js';
 import { endOnSignals } from '../targets/processes.js';
@@ -31,19 +32,8 @@ export async function main(args: readonly string[]): Promise<number> {
     .option('--jobs <n>', 'play so many at once on each fault', number, 16)
     .option('--abreast <n>', 'so many faults at once', number, 3)
     .option('--patience <ms>', 'longest wait for an acknowledgement or an event', number, 4_000)
-    .option('--seed <n>', 'decides races and lifecycles', number, 1)
-    .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'parity:proof: ')) });
-  try {
-    program.parse(args, { from: 'user' });
-    return await run(program.opts<Flags>());
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    // A fault of the runner's own is no difference.
-    const said = error instanceof Problem ? error.message : ((error as Error).stack ?? error);
-    process.stderr.write(`parity:proof: ${said}\n`);
-    return 2;
-  }
+    .option('--seed <n>', 'decides races and lifecycles', number, 1);
+  return runCommand<Flags>(program, args, run);
 }
 
 async function run({ only = '', scenarios: folder, all = false, ...flags }: Flags): Promise<number> {

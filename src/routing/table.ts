@@ -20,8 +20,6 @@ export interface GroupRoute {
 }
 
 export interface RouteTable {
-  /** Whether the table names this namespace; `/` always counts as named. */
-  has(ns: string): boolean;
   /** `legacy` for everything that the table does not name. */
   mode(ns: string, event: string): Mode;
   sole(ns: string, event: string): boolean;
@@ -74,7 +72,6 @@ export function routeTable(named: ReadonlyMap<string, Partial<Record<Group, Grou
     ([ns, routes]) => `${ns}: ${groupNames.map((g) => shown(g, routes[g])).join(', ')}`,
   );
   return {
-    has: (ns) => byNamespace.has(ns),
     mode: (ns, event) => byEvent.get(ns)?.get(event)?.mode ?? 'legacy',
     sole: (ns, event) => byEvent.get(ns)?.get(event)?.sole ?? false,
     namespaces: [...byNamespace.keys()],
