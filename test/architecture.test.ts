@@ -11,7 +11,7 @@ const layers = [
   ['base'],
   ['protocol', 'routing', 'call'],
   ['identity', 'store', 'cluster', 'telemetry'],
-  ['signaling'],
+  ['signaling', 'control'],
   ['admin', 'proxy'],
   ['config', 'version'],
   ['compose'],

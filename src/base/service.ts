@@ -24,6 +24,10 @@ export type Because =
   | 'owned' // the new path has a session for this conversation
   | 'claimed' // the path that accepted this call's offer
   | 'route' // the table says so
+  | 'canary' // the table's canary says so: in its share or lists, or not
+  | 'excluded' // the other participant is in the canary's exclude list
+  | 'fallback' // the new path is unwell, and the route leaves such offers to the legacy
+  | 'peeled' // a relay of a call that the legacy owns
   | 'callee-not-here' // the other participant has no socket that we can serve
   | 'token-expired' // the ticket request answered 401
   | 'unverified' // we could not verify the sender's token
@@ -48,15 +52,28 @@ export interface InboundEvent {
   ack(arg: unknown): void;
   /**
    * Gives the event to the legacy after all, with its original packet; only for an event whose decision was `new`.
-   * Where it was acknowledged here already, it goes without its acknowledgement id.
+   * Where it was acknowledged here already, it goes without its acknowledgement id. `acknowledged`: as in `Routed`.
    */
-  forward(): void;
+  forward(acknowledged?: Acknowledged): void;
 }
+
+/**
+ * The legacy acknowledges a forwarded event: told its arguments before the browser gets them. An answer replaces them;
+ * null or nothing lets the acknowledgement pass as it came. While a promise is pending, the acknowledgement and all that the
+ * legacy sends behind it on that connection wait, so it must settle within `mostAckWaitMs`.
+ */
+export type Acknowledged = (args: readonly unknown[]) => Replaced | Promise<Replaced>;
+// biome-ignore lint/suspicious/noConfusingVoidType: a watcher that replaces nothing returns nothing
+export type Replaced = readonly unknown[] | null | void;
+/** Milliseconds. The transport lets go by itself after a second of these. */
+export const mostAckWaitMs = 1_000;
 
 /** Decision, and for `new` what starts the serving: the transport calls it once the order of its answers allows. */
 export interface Routed {
   readonly decision: Decision;
   readonly serve?: () => void;
+  /** Only with `legacy`, where an acknowledgement was asked for: who wants to see it. */
+  readonly acknowledged?: Acknowledged;
 }
 
 /** An event, or the acknowledgement of a forwarded one, on its way from the legacy to a browser. */

@@ -2,33 +2,19 @@
 // call can be split. Knows no file system, no live calls and no owner of a call; `decide.ts` weighs those.
 import { type Document, isAlias, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
 
-export type Mode = 'legacy' | 'new';
-export type Group = 'call-lifecycle' | 'ice-candidate' | 'call-renegotiation';
+import {
+  type Group,
+  type GroupRoute,
+  groupNames,
+  groupOf,
+  groups,
+  type Mode,
+  type RouteTable,
+  route as routeOf,
+  routeTable,
+} from './route.js';
 
-/** Events that always flip as one. Source: the 1:1 call contract, a call's events share one state. */
-export const groups: Readonly<Record<Group, readonly string[]>> = {
-  'call-lifecycle': ['call-offer', 'call-answer', 'call-rejoin-offer', 'call-rejoin-answer', 'call-end'],
-  'ice-candidate': ['ice-candidate'],
-  'call-renegotiation': ['call-renegotiate-offer', 'call-renegotiate-answer'],
-};
-export const groupNames: readonly Group[] = ['call-lifecycle', 'ice-candidate', 'call-renegotiation'];
-
-export interface GroupRoute {
-  readonly mode: Mode;
-  /** The legacy's handlers are gone: nothing of the group is forwarded any more. Only with mode `new`. */
-  readonly sole: boolean;
-}
-
-export interface RouteTable {
-  /** `legacy` for everything that the table does not name. */
-  mode(ns: string, event: string): Mode;
-  sole(ns: string, event: string): boolean;
-  /** The named ones, `/` among them, in the order of the file. */
-  readonly namespaces: readonly string[];
-  /** One line: `/: call-lifecycle new, ice-candidate new, call-renegotiation legacy`. */
-  readonly summary: string;
-  toJSON(): { readonly namespaces: Readonly<Record<string, Readonly<Record<Group, GroupRoute>>>> };
-}
+export * from './route.js';
 
 export type ParsedTable =
   | { readonly ok: true; readonly table: RouteTable }
@@ -55,41 +41,9 @@ export function parseRouteTable(text: string, file: string): ParsedTable {
     : { ok: true, table: routeTable(routes) };
 }
 
-/** A table as a value from the routes of each namespace's groups; what is not named is `legacy`. */
-export function routeTable(named: ReadonlyMap<string, Partial<Record<Group, GroupRoute>>>): RouteTable {
-  const byNamespace = new Map<string, Record<Group, GroupRoute>>();
-  const byEvent = new Map<string, Map<string, GroupRoute>>();
-  const withRoot = named.has('/') ? named : new Map([['/', {}] as const, ...named]);
-  for (const [ns, routes] of withRoot) {
-    const full = { ...ALL_LEGACY, ...routes };
-    byNamespace.set(ns, full);
-    byEvent.set(
-      ns,
-      new Map(groupNames.flatMap((group) => groups[group].map((event) => [event, full[group]] as const))),
-    );
-  }
-  const summary = [...byNamespace].map(
-    ([ns, routes]) => `${ns}: ${groupNames.map((g) => shown(g, routes[g])).join(', ')}`,
-  );
-  return {
-    mode: (ns, event) => byEvent.get(ns)?.get(event)?.mode ?? 'legacy',
-    sole: (ns, event) => byEvent.get(ns)?.get(event)?.sole ?? false,
-    namespaces: [...byNamespace.keys()],
-    summary: summary.join('; '),
-    toJSON: () => ({ namespaces: Object.fromEntries(byNamespace) }),
-  };
-}
-
-const LEGACY: GroupRoute = { mode: 'legacy', sole: false };
-const ALL_LEGACY: Record<Group, GroupRoute> = {
-  'call-lifecycle': LEGACY,
-  'ice-candidate': LEGACY,
-  'call-renegotiation': LEGACY,
-};
 /** Far over any sensible table; keeps a wrong file (a log, say) from being parsed on the event loop. */
 const MAX_CHARACTERS = 256 * 1024;
 
-const groupOf = new Map(groupNames.flatMap((group) => groups[group].map((event) => [event, group] as const)));
 const allEvents = [...groupOf.keys()];
 const KEYS = [...new Set(['calls', ...groupNames, ...allEvents])];
 
@@ -100,7 +54,6 @@ const eventsOf = (key: string): readonly string[] | undefined => {
   return groupOf.has(key) ? [key] : undefined;
 };
 
-const shown = (group: Group, route: GroupRoute) => `${group} ${route.mode}${route.sole ? ' (sole)' : ''}`;
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();
 
 /** A route of one event, and where it was written. */
@@ -202,7 +155,7 @@ class Reader {
           `write "${group}: ${asValue(wanted)}" instead of its events`,
         );
       }
-      routes[group] = { mode: first.mode, sole: first.sole };
+      routes[group] = routeOf({ mode: first.mode, sole: first.sole });
     }
     if (routes['call-lifecycle']?.mode !== 'new') {
       for (const group of ['ice-candidate', 'call-renegotiation'] as const) {
@@ -223,7 +176,7 @@ class Reader {
     const resolved = this.resolved(node);
     if (!isMap(resolved)) {
       const mode = this.mode(name, resolved, at);
-      return mode && { mode, sole: false };
+      return mode && routeOf({ mode });
     }
     const found: { mode?: Mode | undefined; sole?: boolean } = {};
     const before = this.problems.length;
@@ -257,7 +210,7 @@ class Reader {
       );
       return undefined;
     }
-    return { mode: found.mode, sole: found.sole ?? false };
+    return routeOf({ mode: found.mode, sole: found.sole ?? false });
   }
 
   private mode(name: string, node: unknown, at: number): Mode | undefined {

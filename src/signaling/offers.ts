@@ -24,8 +24,8 @@ export interface Offer {
   readonly user: UserId;
   readonly command: Command;
   readonly accepting: Accepting;
-  /** The legacy's handlers are gone: nothing goes back to it. */
-  readonly sole: boolean;
+  /** What the table said when it came. `sole`: the legacy's handlers are gone, nothing goes back to it. */
+  readonly route: { readonly sole: boolean; readonly fallback: boolean; excludes(user: UserId): boolean };
 }
 
 export class Offers {
@@ -54,7 +54,7 @@ export class Offers {
 
   /** `waited` is told how long facts were fetched, in milliseconds: serving is timed without it. */
   async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
-    const { key, event, user, sole } = offer;
+    const { key, event, user, route } = offer;
     const k = keyOf(key);
     let session = this.#session(key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
@@ -70,13 +70,16 @@ export class Offers {
     if (this.#claims.legacyHas(k, this.#deps.clock.now(), true)) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
-      return { kind: 'refused', refusal: found.refusal };
+      return found.refusal === refusals.unavailable && route.fallback
+        ? this.#toLegacy(offer, 'fallback')
+        : { kind: 'refused', refusal: found.refusal };
     }
     if (found.kind === 'token-expired') {
-      return sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
+      return route.sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
     }
     const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
-    if (!sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
+    if (route.excludes(callee)) return this.#toLegacy(offer, 'excluded');
+    if (!route.sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
       return this.#toLegacy(offer, 'callee-not-here');
     return this.#step(offer, found.participants);
   }

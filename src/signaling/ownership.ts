@@ -1,6 +1,6 @@
 // Which path owns the call that an event is about: gathers the facts for `decide` (session, claims, what ended lately, the
 // table) and keeps those that signaling itself makes. Knows no payloads beyond their conversation, and no transport.
-import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
+import type { ConversationId, Namespace, SocketRef, UserId } from '../base/ids.js';
 import type { Decision, InboundEvent, LegacyEvent } from '../base/service.js';
 import type { CallKey } from '../call/session.js';
 import { decide } from '../routing/decide.js';
@@ -53,24 +53,32 @@ export class Ownership {
       verified: user !== undefined,
       owner: key === undefined ? null : this.#ownerOf(event, key),
       endedHere: k !== undefined && this.ended.last(k) !== null,
-      offerMode: table.mode(ref.ns, 'call-offer'),
+      peeled: false,
+      offer: () => table.wants(ref.ns, 'call-offer', key?.conversationId ?? '', user),
       sole: table.sole(ref.ns, event.name),
     });
   }
 
   /** No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. */
-  isEarly(key: CallKey): boolean {
+  isEarly(key: CallKey, user: UserId): boolean {
     const k = keyOf(key);
     return (
       this.#deps.store.peek(key) === null &&
       this.ended.last(k) === null &&
       this.#endedAtLegacy.last(k) === null &&
-      this.#deps.routes().mode(key.ns, 'call-offer') === 'new'
+      this.#deps.routes().wants(key.ns, 'call-offer', key.conversationId, user).path === 'new'
     );
   }
 
-  isSole(ns: Namespace, event: string): boolean {
-    return this.#deps.routes().sole(ns, event);
+  /** What the table in force says of offers in this namespace. */
+  offerRoute(ns: Namespace): { readonly sole: boolean; readonly fallback: boolean; excludes(user: UserId): boolean } {
+    const table = this.#deps.routes();
+    const { sole, fallback } = table.route(ns, 'call-offer');
+    return {
+      sole,
+      fallback: !sole && fallback === 'legacy',
+      excludes: (user) => !sole && table.excludes(ns, 'call-offer', user),
+    };
   }
 
   /** The live call, or the one that just ended here. */

@@ -208,7 +208,7 @@ export class Signaling implements Service {
         .finally(() => claim.done());
     }
     signals.decided(event.name, decision);
-    if (command.name === 'ice-candidate' && this.#ownership.isEarly(key)) {
+    if (command.name === 'ice-candidate' && this.#ownership.isEarly(key, user)) {
       if (!this.#early.hold(keyOf(key), event, command.body)) signals.candidateDropped('early-bound');
       tracked.event.ack({ ok: true });
       tracked.first?.served({ ok: true }, null);
@@ -242,9 +242,9 @@ export class Signaling implements Service {
     const { signals } = this.#deps;
     const started = performance.now();
     let waited = 0;
-    const sole = this.#ownership.isSole(key.ns, 'call-offer');
+    const route = this.#ownership.offerRoute(key.ns);
     const outcome = await this.#offers.accept(
-      { key, event: tracked.event, user: by.user, command, accepting, sole },
+      { key, event: tracked.event, user: by.user, command, accepting, route },
       (ms) => {
         waited += ms;
       },
@@ -252,6 +252,9 @@ export class Signaling implements Service {
     switch (outcome.kind) {
       case 'stepped':
         signals.decided(event.name, decision);
+        if (outcome.step.session?.version === 1) {
+          signals.began({ ...key, callId: outcome.step.session.callId, decision });
+        }
         this.#settle(tracked, outcome.step, key);
         signals.served(event.name, performance.now() - started - waited);
         return;

@@ -10,21 +10,25 @@ export interface SignalsOptions {
   readonly meter: Meter;
   /** Asked when scraped, so the closures may refer to parts that are made later. */
   readonly gauges?: Gauges;
+  /** Who else is told: live figures, timelines, the guard. */
+  readonly also?: readonly Partial<Signals>[];
 }
 
-export function createSignals({ logger, meter, gauges }: SignalsOptions): Signals {
-  return both(meteredSignals(meter, gauges), loggedSignals(logger));
+export function createSignals({ logger, meter, gauges, also = [] }: SignalsOptions): Signals {
+  return tellAll(meteredSignals(meter, gauges), [loggedSignals(logger), ...also]);
 }
 
-/** Tells each signal to `first`, whose counters count, and then to `second`. */
-function both(first: Signals, second: Signals): Signals {
+/** Tells each signal to `first`, whose counters count, and then to the others that want it. */
+function tellAll(first: Signals, others: readonly Partial<Signals>[]): Signals {
   const told: Record<string, unknown> = { counters: first.counters };
-  for (const [name, tell] of Object.entries(first)) {
+  for (const name of Object.keys(first) as (keyof Signals)[]) {
+    const tell = first[name];
     if (typeof tell !== 'function') continue;
-    const too = second[name as keyof Signals] as (...args: unknown[]) => void;
+    const all = [tell, ...others.map((other) => other[name])].filter((f) => typeof f === 'function') as ((
+      ...args: unknown[]
+    ) => void)[];
     told[name] = (...args: unknown[]) => {
-      tell(...args);
-      too(...args);
+      for (const one of all) one(...args);
     };
   }
   return told as unknown as Signals;

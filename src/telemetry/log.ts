@@ -63,11 +63,18 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     },
     transition: ({ ns, conversationId, callId, from, to, because, event }) =>
       log.info({ callId, ns, conversationId, from, to, because, event }, 'call'),
+    observed: ({ ns, conversationId, callId, from, to, because, event }) =>
+      log.debug({ callId, ns, conversationId, from, to, because, event }, "call of the legacy's"),
+    began: ({ ns, conversationId, callId, decision }) =>
+      log.debug({ callId, ns, conversationId, ...decision }, 'call begins'),
     candidateDropped: (why) => {
       if (harmless.has(why)) log.debug({ why }, 'candidate dropped');
       else seldom(`candidate ${why}`, (more) => log.warn({ why, ...more }, 'candidate dropped'));
     },
     bound: (what, detail) => seldom(`bound ${what}`, (more) => log.warn({ what, ...detail, ...more }, 'limit reached')),
+    routesChanged: (change) => log.info(change, 'routes in force'),
+    routesLog: (problem) => seldom(`routes log ${problem}`, (more) => log.error({ problem, ...more }, 'routes log')),
+    guardTripped: (ns, group, reason) => log.error({ ns, group, reason }, 'guard tripped: back to the legacy'),
     routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
     routesRejected: (file, problems) => {
       for (const problem of problems) log.error({ file }, `routes not taken over: ${problem}`);

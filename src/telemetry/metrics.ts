@@ -101,6 +101,14 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
   const dropped = tally(meter, 'sigfig.candidates.dropped', 'Candidates not delivered', ['why']);
   const bounds = tally(meter, 'sigfig.bounds.reached', 'Limits reached', ['what']);
   const loads = tally(meter, 'sigfig.routes.loads', 'Route tables read', ['outcome']);
+  const began = tally(meter, 'sigfig.calls.began', 'Calls that began, by path', ['path', 'because']);
+  const changes = tally(meter, 'sigfig.routes.changes', 'Versions of the route table, by what made them', ['kind']);
+  const logFaults = tally(meter, 'sigfig.routes.log.faults', 'Times that the log of route changes failed', []);
+  const tripped = tally(meter, 'sigfig.guard.tripped', 'Groups that the guard took back to the legacy', ['group']);
+  let routesVersion = 0;
+  meter
+    .createObservableGauge('sigfig.routes.version', { description: 'Version of the route table in force' })
+    .addCallback((result) => result.observe(routesVersion));
   const errors = tally(meter, 'sigfig.internal.errors', 'Broken assumptions that were survived', ['where']);
   const legacyLost = tally(meter, 'sigfig.legacy.lost', 'Times that the legacy became unreachable', ['url']);
 
@@ -145,8 +153,16 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
     offerAnswered: (ms) => offerAnswer.record(ms / 1000),
     ticket: (outcome, ms) => ticket.record(ms / 1000, byOutcome(outcome)),
     transition: (t) => transitions(t.from, t.to, t.because),
+    observed: () => undefined,
+    began: ({ decision }) => began(decision.path, decision.because),
     candidateDropped: (why) => dropped(why),
     bound: (what) => bounds(what),
+    routesChanged: ({ version, kind }) => {
+      routesVersion = version;
+      changes(kind);
+    },
+    routesLog: () => logFaults(),
+    guardTripped: (_ns, group) => tripped(group),
     routesLoaded: () => loads('loaded'),
     routesRejected: () => loads('rejected'),
     legacyDown(url) {

@@ -16,6 +16,19 @@ export interface Transition extends CallKey {
   readonly event: string;
 }
 
+export interface Began extends CallKey {
+  readonly callId: string;
+  readonly decision: Decision;
+}
+
+export interface RoutesChanged {
+  readonly version: number;
+  readonly kind: string;
+  readonly actor: string;
+  readonly reason: string;
+  readonly summary: string;
+}
+
 /** Plain counters that the hot path increments; metrics read them when scraped. */
 export interface Counters {
   /** Socket.IO or Engine.IO packets passed on unchanged, browser → legacy. */
@@ -43,9 +56,19 @@ export interface Signals {
   /** `why`: where the outcome is `unavailable`, what was wrong with the answer; never a token. */
   ticket(outcome: TicketOutcome, ms: number, why?: string): void;
   transition(t: Transition): void;
+  /** A call of the legacy's was seen to change its state, for its timeline; `transition` is about ours. */
+  observed(t: Transition): void;
+  /** A call begins on a path: `call-offer` accepted here, or forwarded. */
+  began(call: Began): void;
   candidateDropped(why: string): void;
   /** A bound was reached and the named thing happened: `inject-overflow`, `held-overflow`, … */
   bound(what: string, detail: Readonly<Record<string, string | number>>): void;
+  /** A table is in force, as a version of its own. */
+  routesChanged(change: RoutesChanged): void;
+  /** The log of route changes can't be written, or could not be read to its end: one clear line. */
+  routesLog(problem: string): void;
+  /** The guard took a group back to the legacy; the figures are in the words of the version's reason. */
+  guardTripped(ns: string, group: string, reason: string): void;
   routesLoaded(file: string, summary: string): void;
   /** One clear line each; the table in force stays. */
   routesRejected(file: string, problems: readonly string[]): void;
@@ -79,8 +102,13 @@ export function recordedSignals(): Signals & {
     offerAnswered: note('offerAnswered'),
     ticket: note('ticket'),
     transition: note('transition'),
+    observed: note('observed'),
+    began: note('began'),
     candidateDropped: note('candidateDropped'),
     bound: note('bound'),
+    routesChanged: note('routesChanged'),
+    routesLog: note('routesLog'),
+    guardTripped: note('guardTripped'),
     routesLoaded: note('routesLoaded'),
     routesRejected: note('routesRejected'),
     legacyDown: note('legacyDown'),

@@ -1,0 +1,216 @@
+// The admin API's JSON, as types: what `http` answers, the command line reads and the dashboard shows. openapi.yaml says the
+// same for everybody else, and a test holds both to it. Times are ISO 8601 UTC; rates are per second; shares 0 to 1.
+import type { Difference, RouteVersion } from '../routing/change.js';
+import type { Group, GroupRoute, GuardLimits, NamespaceRoutes } from '../routing/route.js';
+import type { LiveCall, LiveCounts, TimelineEntry } from '../signaling/live.js';
+
+/** `GET /api/status` */
+export interface StatusBody {
+  readonly version: string;
+  readonly startedAt: string;
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+  readonly routes: {
+    readonly version: number;
+    readonly summary: string;
+    /** Where versions are kept; null: in memory only. */
+    readonly log: string | null;
+    readonly problem: string | null;
+  };
+  readonly legacy: readonly { readonly url: string; readonly reachable: boolean }[];
+  readonly instances: readonly InstanceBody[];
+  readonly guard: readonly GuardBody[];
+}
+
+export interface InstanceBody {
+  readonly id: string;
+  readonly version: string;
+  readonly startedAt: string;
+  /** The one that answers. */
+  readonly self: boolean;
+  readonly connections: number;
+  readonly users: number;
+  readonly calls: LiveCounts;
+  /** Event-loop delay, 99th percentile of the last 10 s; milliseconds. */
+  readonly lagMs: number;
+  /** Since the last renewal of its lease; null where instances share nothing. */
+  readonly leaseAgeMs: number | null;
+  readonly draining: boolean;
+}
+
+export interface GuardBody {
+  readonly ns: string;
+  readonly group: Group;
+  /** `off`: no limits, or all on the legacy. `inconclusive`: too few samples, which is never a pass. */
+  readonly state: 'off' | 'inconclusive' | 'well' | 'tripped';
+  readonly limits: GuardLimits | null;
+  /** The worst event of the group within the window. */
+  readonly figures: {
+    readonly event: string | null;
+    readonly samples: number;
+    readonly errors: number;
+    readonly refusals: number;
+    readonly p99Ms: number | null;
+  };
+  readonly trippedAt: string | null;
+  readonly reason: string | null;
+}
+
+/** `GET /api/routes` */
+export interface RoutesBody {
+  readonly version: number;
+  readonly at: string;
+  readonly actor: string;
+  readonly reason: string;
+  readonly namespaces: Readonly<Record<string, NamespaceRoutes>>;
+  /** The same as a routes file. */
+  readonly yaml: string;
+}
+
+/** Fields of every change. `reason` may be left out for `rollback` and `legacy` only. */
+export interface ChangeRequest {
+  readonly reason?: string;
+  /** Compare-and-set; skipped by `rollback` and `legacy`. */
+  readonly ifVersion?: number;
+  readonly dryRun?: boolean;
+}
+/** `POST /api/routes/set` */
+export interface SetRequest extends ChangeRequest {
+  /** Default `/`. */
+  readonly namespace?: string;
+  /** A group, `calls`, or an event (which is refused with the command that works, unless its group is that event alone). */
+  readonly target: string;
+  readonly mode: string;
+  /** 0 to 100, two decimals; with mode `canary` only, as are the lists. What is left out stays as it is in force. */
+  readonly percent?: number;
+  readonly users?: readonly string[];
+  readonly conversations?: readonly string[];
+  readonly excludeUsers?: readonly string[];
+  readonly excludeConversations?: readonly string[];
+  readonly salt?: string;
+  readonly sole?: boolean;
+  readonly fallback?: 'legacy' | 'refuse';
+  readonly guard?: 'off' | Partial<GuardLimits>;
+}
+/** `POST /api/routes/diff` (needs `read` only) and `POST /api/routes/apply`: a whole routes file. */
+export interface ApplyRequest extends ChangeRequest {
+  readonly yaml: string;
+  /** Only used in lines about faults: `routes.yaml:3: …`. */
+  readonly file?: string;
+}
+/** `POST /api/routes/rollback` */
+export interface RollbackRequest extends ChangeRequest {
+  readonly version?: number;
+  readonly endCalls?: boolean;
+}
+/** `POST /api/routes/legacy` */
+export interface LegacyRequest extends ChangeRequest {
+  readonly endCalls?: boolean;
+}
+
+/** What a change would do, in live terms; the answer to `dryRun: true`, 200. */
+export interface PlanBody {
+  readonly from: number;
+  readonly differences: readonly Difference[];
+  /** Events that move, by name. */
+  readonly events: readonly string[];
+  /** Connected users (verified, in the namespaces that change): calls that they begin are concerned. */
+  readonly connectedUsers: number;
+  /** Of these: named by a canary's `users`. */
+  readonly listedUsers: number;
+  /** Live calls in the namespaces that change, which stay on their path until they end. */
+  readonly liveCalls: { readonly new: number; readonly legacy: number };
+  /** Of the new path's, with `endCalls`: these end. */
+  readonly endedCalls: number;
+  /** Connections that can't be served here. */
+  readonly unservable: { readonly foreign: number; readonly unverified: number };
+  /** Sentences to show: `moves 312 connected users`, `14 live calls stay on legacy until they end`. */
+  readonly lines: readonly string[];
+}
+
+/** The answer to a change that was made, 200. */
+export interface ChangedBody {
+  readonly version: VersionBody;
+  /** False: the table was already like that. */
+  readonly changed: boolean;
+  readonly plan: PlanBody;
+  readonly confirmed: { readonly instances: number; readonly of: number };
+  /** Null: it is in the log. Otherwise why it is only in force in memory. */
+  readonly unwritten: string | null;
+  readonly endedCalls: number;
+}
+
+export interface VersionBody extends RouteVersion {
+  readonly differences: readonly Difference[];
+}
+/** `GET /api/routes/history?limit=50&before=N`: newest first. */
+export interface HistoryBody {
+  readonly versions: readonly VersionBody[];
+  readonly more: boolean;
+}
+
+/** `GET /api/calls?path=&state=&search=&namespace=&limit=50` (at most 500): newest first. */
+export interface CallsBody {
+  readonly total: number;
+  readonly counts: LiveCounts;
+  readonly calls: readonly LiveCall[];
+}
+/** `GET /api/calls/ID` */
+export interface CallBody {
+  readonly id: string;
+  readonly namespace: string;
+  readonly conversationId: string;
+  /** Null: it has ended. */
+  readonly call: LiveCall | null;
+  readonly timeline: readonly TimelineEntry[];
+}
+/** `POST /api/calls/ID/end` with `{ reason }` answers this. */
+export interface EndedBody {
+  readonly id: string;
+  readonly ended: true;
+}
+
+export interface EventFigures {
+  readonly event: string;
+  readonly group: Group;
+  /** By namespace of the table. */
+  readonly route: Readonly<Record<string, GroupRoute>>;
+  /** Over the last 10 s. */
+  readonly rate: { readonly legacy: number; readonly new: number };
+  readonly refusals: number;
+  readonly errors: number;
+  /** Serving on the new path over the last minute; null where nothing was served. */
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+  /** The last 5 minutes, oldest first: events in each step. */
+  readonly graph: {
+    readonly stepMs: number;
+    readonly legacy: readonly number[];
+    readonly new: readonly number[];
+    readonly refused: readonly number[];
+  };
+}
+
+/** `GET /api/live`, and once a second as `data:` of `event: live` on `GET /api/live/stream` (Server-Sent Events). */
+export interface LiveBody {
+  readonly at: string;
+  readonly routes: { readonly version: number; readonly problem: string | null };
+  readonly events: readonly EventFigures[];
+  readonly calls: LiveCounts;
+  readonly connections: number;
+  readonly users: number;
+  readonly guard: readonly GuardBody[];
+  readonly instances: readonly InstanceBody[];
+}
+
+/**
+ * Every refusal: 400 `invalid`, 401 `unauthorized`, 403 `forbidden` (needs `operate`), 404 `not-found`, 405 `method`, 409 `conflict`
+ * (with `current`) and `legacy-call`, 413 `too-large`, 415 `media-type`, 422 `refused`, 429 `rate-limited`, 503 `unwritable`.
+ */
+export interface ErrorBody {
+  readonly error: string;
+  /** One line each: what is wrong and what works. At least one. */
+  readonly problems: readonly string[];
+  /** With `conflict`: the version in force. */
+  readonly current?: number;
+}

@@ -1,0 +1,60 @@
+// The route table in force, and who changes it: the port that the admin listener, the watched file and the guard work with.
+// Knows nothing of HTTP, of calls, or of where versions are kept.
+import type { Change, Planned, RouteVersion } from '../routing/change.js';
+import type { RouteTable } from '../routing/route.js';
+
+/** Where versions are kept: a file, or Redis once several instances share one. Append-only. */
+export interface RouteLog {
+  /** All that can be read, oldest first; `problems`: what could not (half a line after a crash, say), one line each. */
+  read(): Promise<{ readonly versions: readonly RouteVersion[]; readonly problems: readonly string[] }>;
+  /**
+   * Resolves once the version is durable. `conflict`: somebody else has appended since we read; theirs are answered.
+   * @throws where it can't be written (full, read-only, away).
+   */
+  append(version: RouteVersion): Promise<{ readonly conflict?: readonly RouteVersion[] }>;
+  /** What is shown of it: the file's path, or Redis's address without its password; null: in memory only. */
+  readonly where: string | null;
+  close(): Promise<void>;
+}
+
+export interface Author {
+  readonly actor: string;
+  readonly via: RouteVersion['via'];
+  readonly reason: string;
+  /** Compare-and-set: the version that the change was made from. Not looked at for `rollback`, `legacy` and `guard`. */
+  readonly ifVersion?: number | undefined;
+}
+
+export type Outcome =
+  | {
+      readonly kind: 'applied';
+      readonly version: RouteVersion;
+      /** On how many instances it is in force, of how many. */
+      readonly confirmed: { readonly instances: number; readonly of: number };
+      /** Null: it is in the log. Otherwise in force in memory, and why it is not written yet (`rollback`, `legacy`, `guard` only). */
+      readonly unwritten: string | null;
+    }
+  /** The table is already like that; no version was made. */
+  | { readonly kind: 'unchanged'; readonly version: RouteVersion }
+  /** Made from an older version; `current` is in force. */
+  | { readonly kind: 'conflict'; readonly current: RouteVersion }
+  | { readonly kind: 'refused'; readonly problems: readonly string[] }
+  /** The log can't be written, so nothing was changed. */
+  | { readonly kind: 'unwritable'; readonly problem: string };
+
+export interface RouteControl {
+  /** In force now; read for each decision. */
+  readonly table: RouteTable;
+  /** The version in force. */
+  readonly current: RouteVersion;
+  /** Null where all is well; otherwise what is wrong with the log, one line. */
+  readonly problem: string | null;
+  readonly where: string | null;
+  plan(change: Change): Planned;
+  change(change: Change, author: Author): Promise<Outcome>;
+  /** Newest first; `before`: only versions below it. At most `limit`. */
+  history(limit: number, before?: number): readonly RouteVersion[];
+  /** Told of each version right after it is in force. Returns how to stop. */
+  onChange(listener: (version: RouteVersion) => void): () => void;
+  close(): Promise<void>;
+}
