@@ -5,8 +5,13 @@ import type { RouteTable } from '../routing/route.js';
 
 /** Where versions are kept: a file, or Redis once several instances share one. Append-only. */
 export interface RouteLog {
-  /** All that can be read, oldest first; `problems`: what could not (half a line after a crash, say), one line each. */
+  /**
+   * The newest versions, oldest first, as many as are kept in memory; `problems`: what could not be read (half a line after
+   * a crash, say), one line each.
+   */
   read(): Promise<{ readonly versions: readonly RouteVersion[]; readonly problems: readonly string[] }>;
+  /** Versions below `before`, newest first, at most `limit`. */
+  older(limit: number, before: number): Promise<readonly RouteVersion[]>;
   /**
    * Resolves once the version is durable. `conflict`: somebody else has appended since we read; theirs are answered.
    * @throws where it can't be written (full, read-only, away).
@@ -50,10 +55,11 @@ export interface RouteControl {
   /** Null where all is well; otherwise what is wrong with the log, one line. */
   readonly problem: string | null;
   readonly where: string | null;
-  plan(change: Change): Planned;
+  /** What the change would make of the table in force. Asynchronous since an old version may have to be read from the log. */
+  plan(change: Change): Promise<Planned>;
   change(change: Change, author: Author): Promise<Outcome>;
   /** Newest first; `before`: only versions below it. At most `limit`. */
-  history(limit: number, before?: number): readonly RouteVersion[];
+  history(limit: number, before?: number): Promise<readonly RouteVersion[]>;
   /** Told of each version right after it is in force. Returns how to stop. */
   onChange(listener: (version: RouteVersion) => void): () => void;
   close(): Promise<void>;
