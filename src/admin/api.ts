@@ -67,7 +67,7 @@ export interface RoutesBody {
   readonly yaml: string;
 }
 
-/** Fields of every change. `reason` may be left out for `rollback` and `legacy` only. */
+/** Fields of every change. `reason` may be left out for `rollback`, `legacy` and dry runs only; at most 500 characters, one line. */
 export interface ChangeRequest {
   readonly reason?: string;
   /** Compare-and-set; skipped by `rollback` and `legacy`. */
@@ -170,13 +170,20 @@ export interface EndedBody {
   readonly ended: true;
 }
 
+/** A route without its lists, which would make each second's figures as large as the table; `GET /api/routes` has them. */
+export type LiveRoute = Pick<GroupRoute, 'mode' | 'sole'> & {
+  /** Null where the mode is not `canary`. */
+  readonly percent: number | null;
+};
+
 export interface EventFigures {
   readonly event: string;
   readonly group: Group;
   /** By namespace of the table. */
-  readonly route: Readonly<Record<string, GroupRoute>>;
+  readonly route: Readonly<Record<string, LiveRoute>>;
   /** Over the last 10 s. */
   readonly rate: { readonly legacy: number; readonly new: number };
+  /** How many within the last minute: refused by the new path, and of these with an internal error. */
   readonly refusals: number;
   readonly errors: number;
   /** Serving on the new path over the last minute; null where nothing was served. */
@@ -204,8 +211,9 @@ export interface LiveBody {
 }
 
 /**
- * Every refusal: 400 `invalid`, 401 `unauthorized`, 403 `forbidden` (needs `operate`), 404 `not-found`, 405 `method`, 409 `conflict`
- * (with `current`) and `legacy-call`, 413 `too-large`, 415 `media-type`, 422 `refused`, 429 `rate-limited`, 503 `unwritable`.
+ * Every refusal: 400 `invalid`, 401 `unauthorized`, 403 `forbidden` (needs `operate`, or comes from a page of another site), 404
+ * `not-found`, 405 `method`, 409 `conflict` (with `current`) and `legacy-call`, 413 `too-large`, 415 `media-type`, 422 `refused`, 429
+ * `rate-limited`, 500 `internal`, 503 `unwritable`.
  */
 export interface ErrorBody {
   readonly error: string;
