@@ -18,6 +18,7 @@ it('says what the legacy says', () => {
     'Not the active device',
     'Rejoin in progress, answer it (own)',
     'Signaling is unavailable, try again (retry) (own)',
+    'Signaling is unavailable, try again (retry) (own)',
     'Token expired, sign in again (own)',
     'Internal error (own)',
     'Cannot renegotiate from state OFFERING (retry)',

@@ -23,6 +23,8 @@ export const refusals = Object.freeze({
   answerTheRejoin: own('answer-the-rejoin', 'Rejoin in progress, answer it'),
   /** The store, or the legacy that grants tickets, can't be reached now. */
   unavailable: own('unavailable', 'Signaling is unavailable, try again', true),
+  /** One browser sent more at once than may wait for it. */
+  overflow: own('overflow', 'Signaling is unavailable, try again', true),
   /** The browser's token was refused by the legacy, and no legacy handler is left to decide about it. */
   tokenExpired: own('token-expired', 'Token expired, sign in again'),
   internal: own('internal', 'Internal error'),

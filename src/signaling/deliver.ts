@@ -28,7 +28,7 @@ export function refuse(event: InboundEvent, refusal: Refusal, delivery: Delivery
       : { event: event.name, conversationId, message: refusal.message },
   );
   event.ack(answers.has(event.name) ? [] : { ok: false, error: refusal.message });
-  signals.refused(event.name, refusal.code);
+  signals.refused(event.name, refusal.code, event.peer.ref.ns);
 }
 
 /** The conversation that an event names, where it is a valid one: a non-empty string of at most 256 characters. */

@@ -96,7 +96,7 @@ export class Ownership {
       const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
       if (!live && !opensNone) this.claims.forwarded(keyOf(key), event.name, event.peer, clock.now());
     }
-    signals.decided(event.name, decision);
+    signals.decided(event.name, decision, event.peer.ref.ns);
   }
 
   /** An event about a call passes from the legacy to a browser. */

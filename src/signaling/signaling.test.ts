@@ -285,6 +285,7 @@ describe('what goes back to the legacy', () => {
     expect(b.signals.events.filter((e) => e.what === 'decided').at(-1)?.args).toEqual([
       'call-offer',
       { path: 'legacy', because: 'token-expired' },
+      '/',
     ]);
   });
 

@@ -136,7 +136,7 @@ export class Signaling implements Service {
 
   #serveMalformed(event: InboundEvent, decision: Decision): void {
     const { signals, delivery } = this.#deps;
-    signals.decided(event.name, decision);
+    signals.decided(event.name, decision, event.peer.ref.ns);
     const read = readCommand(event.name as CommandName, event.args);
     if ('refusal' in read) refuse(event, read.refusal, delivery, signals);
   }
@@ -160,7 +160,7 @@ export class Signaling implements Service {
     if (!taken) {
       signals.bound('held', { event: event.name });
       accepting?.done();
-      refuse(event, refusals.unavailable, delivery, signals);
+      refuse(event, refusals.overflow, delivery, signals);
     }
   }
 
@@ -189,7 +189,7 @@ export class Signaling implements Service {
     const { user, ref } = event.peer;
     if ('refusal' in read || user === undefined) {
       accepting?.done();
-      signals.decided(event.name, decision);
+      signals.decided(event.name, decision, event.peer.ref.ns);
       refuse(event, 'refusal' in read ? read.refusal : refusals.notParticipant, delivery, signals);
       return;
     }
@@ -197,7 +197,7 @@ export class Signaling implements Service {
     const tracked = this.#track(event, key, arrived);
     if (tracked === null) {
       accepting?.done();
-      signals.decided(event.name, decision);
+      signals.decided(event.name, decision, event.peer.ref.ns);
       return;
     }
     const by: Sender = { user, socket: ref };
@@ -207,7 +207,7 @@ export class Signaling implements Service {
         .catch((error) => this.#failed(tracked, error))
         .finally(() => claim.done());
     }
-    signals.decided(event.name, decision);
+    signals.decided(event.name, decision, event.peer.ref.ns);
     if (command.name === 'ice-candidate' && this.#ownership.isEarly(key, user)) {
       if (!this.#early.hold(keyOf(key), event, command.body)) signals.candidateDropped('early-bound');
       tracked.event.ack({ ok: true });
@@ -218,14 +218,14 @@ export class Signaling implements Service {
     const step = this.calls.tryNow(key, made, tracked.event);
     if (step) {
       this.#settle(tracked, step, key);
-      signals.served(event.name, performance.now() - started);
+      signals.served(event.name, performance.now() - started, event.peer.ref.ns);
       return;
     }
     return this.calls
       .apply(key, () => made, tracked.event)
       .then((applied) => {
         if (applied) this.#settle(tracked, applied, key);
-        signals.served(event.name, performance.now() - started);
+        signals.served(event.name, performance.now() - started, event.peer.ref.ns);
       })
       .catch((error) => this.#failed(tracked, error));
   }
@@ -243,28 +243,30 @@ export class Signaling implements Service {
     const started = performance.now();
     let waited = 0;
     const route = this.#ownership.offerRoute(key.ns);
-    const outcome = await this.#offers.accept(
-      { key, event: tracked.event, user: by.user, command, accepting, route },
-      (ms) => {
+    const outcome = await this.#offers
+      .accept({ key, event: tracked.event, user: by.user, command, accepting, route }, (ms) => {
         waited += ms;
-      },
-    );
+      })
+      .catch((error) => {
+        signals.decided(event.name, decision, event.peer.ref.ns);
+        throw error;
+      });
     switch (outcome.kind) {
       case 'stepped':
-        signals.decided(event.name, decision);
+        signals.decided(event.name, decision, event.peer.ref.ns);
         if (outcome.step.session?.version === 1) {
           signals.began({ ...key, callId: outcome.step.session.callId, decision });
         }
         this.#settle(tracked, outcome.step, key);
-        signals.served(event.name, performance.now() - started - waited);
+        signals.served(event.name, performance.now() - started - waited, event.peer.ref.ns);
         return;
       case 'refused':
-        signals.decided(event.name, decision);
+        signals.decided(event.name, decision, event.peer.ref.ns);
         this.#refuse(tracked, outcome.refusal);
         return;
       case 'legacy': {
         const early = this.#early.take(keyOf(key), by.socket);
-        signals.decided(event.name, { path: 'legacy', because: outcome.because });
+        signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns);
         tracked.first?.givenAway();
         event.forward();
         for (const candidate of early) candidate.event.forward();
@@ -316,7 +318,8 @@ export class Signaling implements Service {
 
   /** A fault of ours: answered once, told to the operator, and nothing else stops. */
   #failed(tracked: Tracked, error: unknown): void {
-    this.#deps.signals.internalError(`serving ${tracked.event.name}`, error);
+    const { name, peer } = tracked.event;
+    this.#deps.signals.internalError(`serving ${name}`, error, { event: name, ns: peer.ref.ns });
     this.#refuse(tracked, refusals.internal);
   }
 

@@ -39,12 +39,12 @@ describe('log lines', () => {
   test("a call's changes at info, decisions at debug", () => {
     const info = captured('info');
     info.signals.transition(transition);
-    info.signals.decided('call-offer', { path: 'new', because: 'route' });
+    info.signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
     expect(info.lines()).toEqual([
       { level: 'info', time: expect.any(String), name: 'sigfig', msg: 'call', ...transition },
     ]);
     const debug = captured('debug');
-    debug.signals.decided('call-offer', { path: 'new', because: 'route' });
+    debug.signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
     debug.signals.connectionClosed('polling', 'browser');
     expect(debug.lines()).toMatchObject([
       { level: 'debug', msg: 'decided', event: 'call-offer', path: 'new', because: 'route' },

@@ -74,7 +74,11 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     bound: (what, detail) => seldom(`bound ${what}`, (more) => log.warn({ what, ...detail, ...more }, 'limit reached')),
     routesChanged: (change) => log.info(change, 'routes in force'),
     routesLog: (problem) => seldom(`routes log ${problem}`, (more) => log.error({ problem, ...more }, 'routes log')),
-    guardTripped: (ns, group, reason) => log.error({ ns, group, reason }, 'guard tripped: back to the legacy'),
+    guardTripped: (ns, group, reason, flipped) =>
+      log.error(
+        { ns, group, reason },
+        flipped ? 'guard tripped: back to the legacy' : 'guard tripped: no legacy is left',
+      ),
     routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
     routesRejected: (file, problems) => {
       for (const problem of problems) log.error({ file }, `routes not taken over: ${problem}`);

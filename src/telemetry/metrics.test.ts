@@ -47,12 +47,12 @@ function everything(signals: Signals): void {
   signals.connectionClosed('websocket', 'browser');
   signals.foreignProtocol(1);
   signals.unverified(1, 'signature');
-  signals.decided('call-offer', { path: 'new', because: 'route' });
-  signals.decided('call-offer', { path: 'new', because: 'route' });
-  signals.decided('call-offer', { path: 'legacy', because: 'callee-not-here' });
-  signals.refused('call-answer', 'no-offer');
-  signals.served('call-offer', 0.4);
-  signals.served('call-offer', 3);
+  signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
+  signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
+  signals.decided('call-offer', { path: 'legacy', because: 'callee-not-here' }, '/');
+  signals.refused('call-answer', 'no-offer', '/');
+  signals.served('call-offer', 0.4, '/');
+  signals.served('call-offer', 3, '/');
   signals.offerAnswered(4_000);
   signals.ticket('granted', 12);
   signals.transition({
@@ -64,6 +64,15 @@ function everything(signals: Signals): void {
     because: 'offered',
     event: 'call-offer',
   });
+  signals.began({
+    ns: '/' as Namespace,
+    conversationId: 'c' as ConversationId,
+    callId: 'k',
+    decision: { path: 'new', because: 'canary' },
+  });
+  signals.routesChanged({ version: 3, kind: 'set', actor: 'ann', reason: 'r', summary: '/: all' });
+  signals.routesLog('the disk is full');
+  signals.guardTripped('/', 'call-lifecycle', 'figures', true);
   signals.candidateDropped('buffer-full');
   signals.bound('inject-overflow', { bytes: 1 });
   signals.routesLoaded('routes.yaml', '/: all');
@@ -94,6 +103,11 @@ describe('what is scraped', () => {
     expect(value(text, 'signaling_offer_answer_duration_sum')).toBe(4);
     expect(value(text, 'signaling_ticket_duration_count', { outcome: 'granted' })).toBe(1);
     expect(value(text, 'sigfig_calls', { state: 'OFFERING' })).toBe(2);
+    expect(value(text, 'sigfig_calls_began_total', { path: 'new', because: 'canary' })).toBe(1);
+    expect(value(text, 'sigfig_routes_version')).toBe(3);
+    expect(value(text, 'sigfig_routes_changes_total', { kind: 'set' })).toBe(1);
+    expect(value(text, 'sigfig_routes_log_faults_total')).toBe(1);
+    expect(value(text, 'sigfig_guard_tripped_total', { group: 'call-lifecycle' })).toBe(1);
     expect(value(text, 'sigfig_held', { what: 'claims' })).toBe(5);
     expect(value(text, 'sigfig_legacy_up')).toBe(0);
     expect(value(text, 'sigfig_legacy_lost_total')).toBe(1);
@@ -121,8 +135,8 @@ describe('what is scraped', () => {
   test('event names that a browser made up are one series', async () => {
     const { signals, scrape } = await started();
     for (let i = 0; i < 2_000; i++) {
-      signals.decided(`made-up-${i}`, { path: 'legacy', because: 'default' });
-      signals.served(`made-up-${i}`, 1);
+      signals.decided(`made-up-${i}`, { path: 'legacy', because: 'default' }, '/');
+      signals.served(`made-up-${i}`, 1, '/');
     }
     const text = await scrape();
     expect(value(text, 'sigfig_events_decided_total', { event: 'other' })).toBe(2_000);

@@ -46,11 +46,11 @@ export interface Signals {
   foreignProtocol(connection: number): void;
   /** The legacy accepted a socket whose token we could not verify; all its events go to the legacy. `why`: never the token. */
   unverified(connection: number, why: string): void;
-  /** Where an event of the table went, and why. */
-  decided(event: string, decision: Decision): void;
-  refused(event: string, code: string): void;
+  /** Where an event of the table went, and why; once for each event, whatever became of it. */
+  decided(event: string, decision: Decision, ns: string): void;
+  refused(event: string, code: string, ns: string): void;
   /** From taking the event to its acknowledgement and deliveries, without the ticket; milliseconds. */
-  served(event: string, ms: number): void;
+  served(event: string, ms: number, ns: string): void;
   /** From the offer stored to the answer relayed; milliseconds. */
   offerAnswered(ms: number): void;
   /** `why`: where the outcome is `unavailable`, what was wrong with the answer; never a token. */
@@ -67,15 +67,21 @@ export interface Signals {
   routesChanged(change: RoutesChanged): void;
   /** The log of route changes can't be written, or could not be read to its end: one clear line. */
   routesLog(problem: string): void;
-  /** The guard took a group back to the legacy; the figures are in the words of the version's reason. */
-  guardTripped(ns: string, group: string, reason: string): void;
+  /**
+   * A group crossed a limit of its guard; the figures are in the words of `reason`. `flipped`: it went back to the legacy;
+   * a `sole` group can't.
+   */
+  guardTripped(ns: string, group: string, reason: string, flipped: boolean): void;
   routesLoaded(file: string, summary: string): void;
   /** One clear line each; the table in force stays. */
   routesRejected(file: string, problems: readonly string[]): void;
   legacyDown(url: string, why: string): void;
   legacyUp(url: string): void;
-  /** A broken assumption that was survived. The error's message may be shown; payloads never. */
-  internalError(where: string, error: unknown): void;
+  /**
+   * A broken assumption that was survived. The error's message may be shown; payloads never. `about`: the event that the
+   * new path could not serve for it.
+   */
+  internalError(where: string, error: unknown, about?: { readonly event: string; readonly ns: string }): void;
 }
 
 /** For tests: keeps what was signalled, by method name. */
