@@ -5,6 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
+import { type ClientFlags, clientConfig, type LoadedClient } from './config/client.js';
 import { type LogLevel, type SettingName, type Settings, settings } from './config/settings.js';
 import { type Address, type TokenKey, type TrustProxy, Unfit } from './config/values.js';
 import type { TokenSource } from './identity/token-source.js';
@@ -108,6 +109,12 @@ export function loadConfig(
   const config = whole ? together(parsed, given, problems) : undefined;
   return problems.length > 0 || !config ? { ok: false, problems } : { ok: true, config: frozen(config) };
 }
+
+/** The same for the commands that talk to a running sigfig (`config/client.ts`). */
+export const loadClient = (
+  flags: ClientFlags,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): LoadedClient => clientConfig(flags, env);
 
 /** What only shows with all settings at hand. */
 function together(
