@@ -1,0 +1,180 @@
+// Live calls for operators: those of the new path from the store, those of the legacy from what was seen to pass, listed,
+// searched, shown with their timeline, and ended. Knows no HTTP, and takes no description or candidate out of a session.
+import type { CallKey, Session } from '../call/session.js';
+import type { SessionStore } from '../store/store.js';
+import type { Signals } from '../telemetry/signals.js';
+import type { Timelines } from '../telemetry/timelines.js';
+import type { Calls } from './calls.js';
+import type { CallFilter, LiveCall, LiveCalls } from './live.js';
+
+/** Calls looked at between two turns of the event loop: well below a millisecond. */
+const chunk = 256;
+/** An offer waits for its ticket up to 2 s, and then for its turn to be saved. */
+const mostAcceptMs = 3_000;
+
+/** The legacy's calls, as far as they were seen to pass. */
+export interface LegacyCalls {
+  calls(): Iterable<Omit<LiveCall, 'path'>>;
+  /** Without a walk. */
+  readonly counts: { readonly legacy: number; readonly peeled: number };
+}
+
+export interface LiveCallsDeps {
+  readonly store: SessionStore;
+  readonly calls: Pick<Calls, 'apply'>;
+  readonly legacy: LegacyCalls;
+  readonly timelines: Pick<Timelines, 'of' | 'about'>;
+  readonly signals: Pick<Signals, 'internalError'>;
+  /** Offers that the new path is accepting now; each promise resolves once its offer is accepted, refused or given away. */
+  readonly accepting: () => Iterable<CallKey & { readonly settled: Promise<void> }>;
+}
+
+export function createLiveCalls(deps: LiveCallsDeps): LiveCalls {
+  const { store, calls, legacy, timelines, signals } = deps;
+
+  const ofOurs = (session: Session): LiveCall => ({
+    id: session.callId,
+    ns: session.ns,
+    conversationId: session.conversationId,
+    path: 'new',
+    because: timelines.about(session.callId)?.decision?.because ?? 'owned',
+    state: session.state,
+    offerer: session.users.offerer,
+    answerer: session.users.answerer,
+    peeled: [],
+    createdAt: session.createdAt,
+    since: session.since,
+  });
+
+  /** Every session, a turn of the event loop between chunks. */
+  async function* sessions(): AsyncGenerator<Session> {
+    let seen = 0;
+    for await (const session of store.all()) {
+      if (++seen % chunk === 0) await turn();
+      yield session;
+    }
+  }
+
+  async function* everyCall(path: CallFilter['path']): AsyncGenerator<LiveCall> {
+    if (path !== 'legacy') for await (const session of sessions()) yield ofOurs(session);
+    if (path === 'new') return;
+    let seen = 0;
+    for (const call of legacy.calls()) {
+      if (++seen % chunk === 0) await turn();
+      yield { ...call, path: 'legacy' };
+    }
+  }
+
+  /** Our session of that id. Its timeline tells where to look; where there is none any more, all are looked at. */
+  async function find(id: string): Promise<Session | null> {
+    const key = timelines.about(id);
+    if (key) {
+      const session = await store.get(key);
+      return session?.callId === id ? session : null;
+    }
+    for await (const session of sessions()) if (session.callId === id) return session;
+    return null;
+  }
+
+  async function findLegacys(id: string): Promise<LiveCall | null> {
+    for await (const call of everyCall('legacy')) if (call.id === id) return call;
+    return null;
+  }
+
+  async function end(session: CallKey, callId?: string): Promise<boolean> {
+    const step = await calls.apply(session, (now) =>
+      now === null || (callId !== undefined && now.callId !== callId) ? null : { type: 'operator-end' },
+    );
+    return step !== null;
+  }
+
+  return {
+    async counts() {
+      const byState = await store.count();
+      const own = Object.values(byState).reduce((sum, n) => sum + n, 0);
+      return { new: own, ...legacy.counts, byState };
+    },
+
+    async list(filter) {
+      const newest = newestOf(filter.limit);
+      let total = 0;
+      for await (const call of everyCall(filter.path)) {
+        if (!matches(call, filter)) continue;
+        total++;
+        newest.add(call);
+      }
+      return { total, calls: newest.take() };
+    },
+
+    async show(id) {
+      const timeline = timelines.of(id);
+      const session = timeline?.decision?.path === 'legacy' ? null : await find(id);
+      const call = session ? ofOurs(session) : await findLegacys(id);
+      const key = call ?? timeline;
+      if (!key) return null;
+      return { call, timeline: timeline?.entries ?? [], ns: key.ns, conversationId: key.conversationId };
+    },
+
+    async end(id) {
+      const session = await find(id);
+      if (session) return (await end(session, id)) ? 'ended' : 'unknown';
+      return (await findLegacys(id)) ? 'legacy' : 'unknown';
+    },
+
+    async endAll() {
+      let count = 0;
+      const endOne = async (key: CallKey, callId?: string): Promise<void> => {
+        try {
+          if (await end(key, callId)) count++;
+        } catch (error) {
+          // One call that can't be ended keeps none of the others alive.
+          signals.internalError('ending a call', error);
+        }
+      };
+      // Calls that begin while this goes on are not meant, but for those whose offer has come already.
+      const begun = [...deps.accepting()];
+      for await (const session of sessions()) await endOne(session, session.callId);
+      await within(mostAcceptMs, Promise.all(begun.map(({ settled }) => settled)));
+      for (const key of begun) await endOne(key);
+      return count;
+    },
+  };
+}
+
+function matches(call: LiveCall, { state, search, ns }: CallFilter): boolean {
+  if (ns !== undefined && call.ns !== ns) return false;
+  if (state !== undefined && call.state !== state) return false;
+  if (search === undefined || search === '') return true;
+  const part = search.toLowerCase();
+  return [call.id, call.conversationId, call.offerer, call.answerer].some((text) => text?.toLowerCase().includes(part));
+}
+
+/** Keeps the newest `limit` of any number of calls, in memory for a multiple of `limit`. */
+function newestOf(limit: number): { add(call: LiveCall): void; take(): LiveCall[] } {
+  const most = Math.max(4 * limit, 512);
+  let kept: LiveCall[] = [];
+  const cut = (): LiveCall[] => {
+    kept.sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? -1 : 1));
+    kept = kept.slice(0, limit);
+    return kept;
+  };
+  return {
+    add(call) {
+      kept.push(call);
+      if (kept.length >= most) cut();
+    },
+    take: cut,
+  };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Resolves with the work, or after `ms` without it. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}
