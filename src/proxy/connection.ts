@@ -104,6 +104,7 @@ class Connection implements PacketOwner, Connected {
   foreign(): void {
     if (this.#foreign) return;
     this.#foreign = true;
+    this.#serving.registry.foreign(this);
     this.#serving.signals.foreignProtocol(this.number);
   }
 
