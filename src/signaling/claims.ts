@@ -1,14 +1,26 @@
-// Which path has claimed a conversation: offers that the new path is accepting at this moment, and calls that the legacy
-// has, as far as they were seen to pass (docs/routes.md, rule 2). Knows no store, ticket or transport.
+// Calls that the legacy has, as far as they were seen to pass (docs/routes.md, rule 2): who claimed a conversation for it,
+// in which state that call is, and when it is over. Knows no store, ticket or transport.
+import type { Clock } from '../base/clock.js';
 import type { SocketRef, UserId } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
-import type { LegacyEvent, Peer } from '../base/service.js';
-import type { Role } from '../call/session.js';
+import type { Decision, LegacyEvent, Peer } from '../base/service.js';
+import type { CallKey, Role, State } from '../call/session.js';
+import type { Signals } from '../telemetry/signals.js';
+import { keyOf } from './calls.js';
+import type { LiveCall } from './live.js';
+import type { LegacyCalls } from './live-calls.js';
 
 /** A call that the legacy has. Built only from what passed; the legacy itself is never asked. */
 interface LegacyClaim {
   readonly key: string;
+  readonly call: CallKey;
+  /** Names this one call for operators. */
+  readonly id: string;
+  readonly decision: Decision;
   readonly at: number;
+  /** As far as it was seen, and since when. */
+  state: State | 'UNKNOWN';
+  since: number;
   /** What was forwarded and made us believe that the legacy has this call; undefined where it told a browser so itself. */
   readonly begun: { readonly event: string; readonly peer: Peer } | undefined;
   /** True once the legacy was seen to act on it. */
@@ -17,13 +29,22 @@ interface LegacyClaim {
   /** Null where it is not known, or not behind this proxy. */
   readonly seats: Record<Role, Peer | null>;
   readonly lost: Set<Role>;
-  /** Users and sockets that the legacy itself treated as parties. */
+  /** Users and sockets that the legacy itself treated as parties. `caller`: in its own words, for operators only. */
+  caller: string | undefined;
   callee: UserId | undefined;
   /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
   answering: Peer[];
   rejoining: Peer[];
   /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
   readonly sockets: Set<string>;
+}
+
+export interface ClaimsDeps {
+  readonly clock: Clock;
+  readonly signals: Signals;
+  readonly newId: () => string;
+  /** A call of the legacy's was seen to end. */
+  readonly onEnd: (key: string) => void;
 }
 
 /** Refusals of a `call-offer` that say that a call is there: the claim stays. */
@@ -38,119 +59,131 @@ const ofLiveCalls = new Set([
   'call-renegotiate-offer',
   'call-renegotiate-answer',
 ]);
+/** What the legacy delivers, and the state that it is in then. */
+const states: Readonly<Record<string, State>> = {
+  'call-offer': 'OFFERING',
+  'call-answer': 'CONNECTED',
+  'call-peer-disconnected': 'AWAITING_REJOIN',
+  'call-rejoin-offer': 'OFFERING',
+  'call-rejoin-answer': 'CONNECTED',
+};
 
 export const maxAge = 6 * 3_600_000;
 /** A claim is a few hundred bytes; the bound keeps a flood of offers for made-up conversations below 100 MB. */
 export const maxClaims = 100_000;
 /** Devices that answer or rejoin at once; the oldest is forgotten, which at worst keeps a claim until its call ends. */
 const maxAsking = 8;
+/** The legacy's words are shown to operators; a user's id is no longer than this. */
+const maxShown = 256;
 
-export class Claims {
-  readonly #legacy = new Map<string, LegacyClaim>();
+export class Claims implements LegacyCalls {
+  readonly #claims = new Map<string, LegacyClaim>();
   readonly #bySocket = new Map<string, Set<LegacyClaim>>();
-  /** Offers being accepted by the new path, in the order in which they came. */
-  readonly #accepting = new Map<string, Set<Accepting>>();
-  readonly #onBound: () => void;
-  readonly #onEnd: (key: string) => void;
+  /** Of `#claims`: made by something that anybody can send for a call that is none. */
+  #guesses = 0;
+  readonly #deps: ClaimsDeps;
 
-  /** `onEnd`: a call of the legacy's was seen to end. */
-  constructor(onBound: () => void = () => undefined, onEnd: (key: string) => void = () => undefined) {
-    this.#onBound = onBound;
-    this.#onEnd = onEnd;
+  constructor(deps: ClaimsDeps) {
+    this.#deps = deps;
   }
 
   /** `opening`: asked for a `call-offer`, for which a guess does not count: anybody can send a stray answer. */
-  legacyHas(key: string, now: number, opening: boolean): boolean {
-    const claim = this.#legacy.get(key);
-    if (claim && now - claim.at > maxAge) this.#drop(claim);
-    return claim !== undefined && now - claim.at <= maxAge && !(opening && isGuess(claim));
+  has(key: string, opening: boolean): boolean {
+    const claim = this.#claims.get(key);
+    const old = claim !== undefined && this.#deps.clock.now() - claim.at > maxAge;
+    if (old) this.#drop(claim, 'max-age');
+    return claim !== undefined && !old && !(opening && isGuess(claim));
   }
 
-  newIsAccepting(key: string): boolean {
-    return this.#accepting.has(key);
+  get size(): number {
+    return this.#claims.size;
   }
 
-  get legacyCount(): number {
-    return this.#legacy.size;
+  get counts(): { readonly legacy: number; readonly peeled: number } {
+    return { legacy: this.#claims.size - this.#guesses, peeled: 0 };
   }
 
-  /** An offer is being accepted by the new path, until `done`. */
-  accept(key: string): Accepting {
-    const guess = this.#legacy.get(key);
-    if (guess && isGuess(guess)) this.#drop(guess);
-    const all = this.#accepting.get(key) ?? new Set<Accepting>();
-    this.#accepting.set(key, all);
-    const earlier = [...all];
-    let settle!: () => void;
-    const settled = new Promise<void>((resolve) => (settle = resolve));
-    const mine: Accepting = {
-      settled,
-      earlierSettled: () => Promise.all(earlier.map((a) => a.settled)).then(() => undefined),
-      done: () => {
-        if (!all.delete(mine)) return;
-        if (all.size === 0) this.#accepting.delete(key);
-        settle();
-      },
-    };
-    all.add(mine);
-    return mine;
+  /** Those that are more than guessed, oldest first; may be walked over several turns. */
+  *calls(): Generator<Omit<LiveCall, 'path'>> {
+    for (const claim of this.#claims.values()) {
+      if (isGuess(claim)) continue;
+      const { id, call, decision, state, seats, at, since } = claim;
+      yield {
+        id,
+        ...call,
+        because: decision.because,
+        state,
+        offerer: seats.offerer?.user ?? claim.caller ?? null,
+        answerer: seats.answerer?.user ?? claim.callee ?? null,
+        peeled: [],
+        createdAt: at,
+        since,
+      };
+    }
   }
 
-  /** A call event goes on to the legacy. */
-  forwarded(key: string, event: string, peer: Peer, now: number): void {
-    let claim = this.#legacy.get(key);
+  /** The new path begins to accept an offer: what was only guessed says nothing any more. */
+  forgetGuess(key: string): void {
+    const guess = this.#claims.get(key);
+    if (guess && isGuess(guess)) this.#drop(guess, 'refuted');
+  }
+
+  /** A call event goes on to the legacy; `decision` says why. */
+  forwarded(call: CallKey, event: string, peer: Peer, decision: Decision): void {
+    const key = keyOf(call);
     if (event === 'call-offer') {
       // A guess that the legacy may still refute says nothing of the call that begins here.
-      if (claim && isGuess(claim)) {
-        this.#drop(claim);
-        claim = undefined;
-      }
-      claim ??= this.#claim(key, now, { event, peer }, peer);
+      this.forgetGuess(key);
+      if (!this.#claims.has(key)) this.#claim(call, decision, { event, peer });
       return;
     }
+    let claim = this.#claims.get(key);
     // A call that began before this proxy, or whose other party is not behind it.
-    if (ofLiveCalls.has(event)) claim ??= this.#claim(key, now, { event, peer });
+    if (ofLiveCalls.has(event)) claim ??= this.#claim(call, decision, { event, peer });
     if (!claim) return;
     if (event === 'call-answer') {
       this.#asks(claim, claim.answering, peer);
     } else if (event === 'call-rejoin-offer') {
       this.#asks(claim, claim.rejoining, peer);
-    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#end(claim);
+    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#end(claim, event, 'hangup');
   }
 
   /** An event about this conversation passes from the legacy to a browser. */
-  passed(key: string, { peer, name, args }: LegacyEvent, now: number): void {
-    let claim = this.#legacy.get(key);
-    if (name === 'call-offer' || name === 'call-rejoin-offer') claim ??= this.#claim(key, now);
+  passed(call: CallKey, { peer, name, args }: LegacyEvent): void {
+    const key = keyOf(call);
+    let claim = this.#claims.get(key);
+    if (name === 'call-offer' || name === 'call-rejoin-offer') {
+      claim ??= this.#claim(call, { path: 'legacy', because: 'default' });
+    }
     if (!claim) return;
     const payload = args[0] as Record<string, unknown>;
+    const state = states[name];
+    if (state) {
+      this.#confirm(claim);
+      this.#enter(claim, name, state);
+    }
     switch (name) {
       case 'call-offer':
-        claim.confirmed = true;
         claim.callee ??= peer.user;
+        claim.caller ??= shown(payload.fromUserId);
         this.#index(claim, peer.ref);
         break;
       case 'call-answer':
-        claim.confirmed = true;
         if (!claim.answered) {
           claim.answered = true;
           claim.seats.answerer = sentBy(claim.answering, payload.fromUserId);
         }
         break;
       case 'call-rejoin-offer':
-        claim.confirmed = true;
         claim.callee ??= peer.user;
         this.#index(claim, peer.ref);
         this.#rejoined(claim, payload.fromUserId);
         break;
-      case 'call-rejoin-answer':
-        claim.confirmed = true;
-        break;
       case 'call-ended':
-        if (payload.reason !== 'answered-elsewhere') this.#end(claim);
+        if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
         break;
       case 'error':
-        if (this.#isRefused(claim, peer, payload)) this.#drop(claim);
+        if (this.#isRefused(claim, peer, payload)) this.#drop(claim, 'refused', claim.begun?.event);
         break;
     }
   }
@@ -163,48 +196,94 @@ export class Claims {
     for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
       claim.sockets.delete(socketKey(ref));
       if (claim.sockets.size === 0) {
-        this.#drop(claim);
+        this.#drop(claim, 'nobody-here', 'drop');
         continue;
       }
       if (claim.begun && !claim.confirmed && sameSocket(claim.begun.peer.ref, ref)) {
-        this.#drop(claim);
+        this.#drop(claim, 'offerer-left', 'drop');
         continue;
       }
       if (!claim.answered) {
-        if (claim.seats.offerer && sameSocket(claim.seats.offerer.ref, ref)) this.#drop(claim);
+        if (claim.seats.offerer && sameSocket(claim.seats.offerer.ref, ref)) this.#drop(claim, 'offerer-left', 'drop');
         continue;
       }
       for (const role of ['offerer', 'answerer'] as const) {
         const seat = claim.seats[role];
         if (seat && sameSocket(seat.ref, ref)) claim.lost.add(role);
       }
-      if (claim.lost.size === 2) this.#drop(claim);
+      if (claim.lost.size === 2) this.#drop(claim, 'both-gone', 'drop');
     }
     this.#bySocket.delete(socketKey(ref));
   }
 
-  #claim(key: string, now: number, begun?: LegacyClaim['begun'], offerer: Peer | null = null): LegacyClaim {
-    if (this.#legacy.size >= maxClaims) {
-      this.#onBound();
-      const oldest = this.#legacy.values().next().value;
-      if (oldest) this.#drop(oldest);
+  #claim(call: CallKey, decision: Decision, begun?: LegacyClaim['begun']): LegacyClaim {
+    const { clock, signals, newId } = this.#deps;
+    if (this.#claims.size >= maxClaims) {
+      signals.bound('claims', {});
+      const oldest = this.#claims.values().next().value;
+      if (oldest) this.#drop(oldest, 'bound');
     }
+    const now = clock.now();
+    const opens = begun?.event === 'call-offer';
     const claim: LegacyClaim = {
-      key,
+      key: keyOf(call),
+      call: { ns: call.ns, conversationId: call.conversationId },
+      id: newId(),
+      decision,
       at: now,
+      state: 'UNKNOWN',
+      since: now,
       begun,
       confirmed: begun === undefined,
       answered: false,
-      seats: { offerer, answerer: null },
+      seats: { offerer: opens ? begun.peer : null, answerer: null },
       lost: new Set(),
+      caller: undefined,
       callee: undefined,
       answering: [],
       rejoining: [],
       sockets: new Set(),
     };
-    this.#legacy.set(key, claim);
+    this.#claims.set(claim.key, claim);
     if (begun) this.#index(claim, begun.peer.ref);
+    if (isGuess(claim)) this.#guesses += 1;
+    else this.#began(claim);
+    if (opens) this.#enter(claim, begun.event, 'OFFERING');
     return claim;
+  }
+
+  #began({ call, id, decision }: LegacyClaim): void {
+    this.#deps.signals.began({ ...call, callId: id, decision });
+  }
+
+  /** The legacy was seen to act on it. */
+  #confirm(claim: LegacyClaim): void {
+    if (claim.confirmed) return;
+    const guessed = isGuess(claim);
+    claim.confirmed = true;
+    if (!guessed) return;
+    this.#guesses -= 1;
+    this.#began(claim);
+  }
+
+  #enter(claim: LegacyClaim, event: string, to: State): void {
+    const from = claim.state;
+    if (from === to) return;
+    claim.state = to;
+    claim.since = this.#deps.clock.now();
+    this.#observed(claim, from, to, event, 'seen');
+  }
+
+  /** IDLE before anything was seen of it. */
+  #observed(
+    { call, id }: LegacyClaim,
+    from: LegacyClaim['state'],
+    to: State | 'ENDED',
+    event: string,
+    why: string,
+  ): void {
+    const before = from === 'UNKNOWN' ? 'IDLE' : from;
+    this.#deps.signals.observed({ ...call, callId: id, from: before, to, because: why, event });
   }
 
   /** The legacy refuses what made us believe that it has this call. */
@@ -246,27 +325,23 @@ export class Claims {
     else this.#bySocket.set(key, new Set([claim]));
   }
 
-  #end(claim: LegacyClaim): void {
-    this.#drop(claim);
-    this.#onEnd(claim.key);
+  #end(claim: LegacyClaim, event: string, because: string): void {
+    this.#drop(claim, because, event);
+    this.#deps.onEnd(claim.key);
   }
 
-  #drop(claim: LegacyClaim): void {
-    if (this.#legacy.get(claim.key) === claim) this.#legacy.delete(claim.key);
+  /** `event`: what was seen to end it; without one it is only forgotten here. */
+  #drop(claim: LegacyClaim, because: string, event = 'sweep'): void {
+    if (this.#claims.get(claim.key) !== claim) return;
+    this.#claims.delete(claim.key);
     for (const key of claim.sockets) {
       const claims = this.#bySocket.get(key);
       claims?.delete(claim);
       if (claims?.size === 0) this.#bySocket.delete(key);
     }
+    if (isGuess(claim)) this.#guesses -= 1;
+    else this.#observed(claim, claim.state, 'ENDED', event, because);
   }
-}
-
-/** An offer that the new path is accepting. */
-export interface Accepting {
-  readonly settled: Promise<void>;
-  /** Resolves when every offer for this conversation that came before this one is settled. */
-  earlierSettled(): Promise<void>;
-  done(): void;
 }
 
 /** The last of them that this user sent; users are unknown where their tokens could not be verified. */
@@ -277,5 +352,7 @@ function sentBy(peers: readonly Peer[], user: unknown): Peer | null {
 /** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
 const isGuess = ({ begun, confirmed }: LegacyClaim): boolean =>
   begun !== undefined && !confirmed && begun.event !== 'call-offer';
+
+const shown = (text: unknown): string | undefined => (typeof text === 'string' ? text.slice(0, maxShown) : undefined);
 
 const socketKey = (ref: SocketRef): string => `${ref.connection} ${ref.ns}`;

@@ -5,8 +5,9 @@ import type { Because, InboundEvent } from '../base/service.js';
 import { refusals } from '../call/refusals.js';
 import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
+import type { Accepting } from './accepting.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
-import type { Accepting, Claims } from './claims.js';
+import type { Claims } from './claims.js';
 import type { Command } from './commands.js';
 import type { EarlyCandidates } from './early.js';
 
@@ -67,7 +68,7 @@ export class Offers {
     if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
     session = this.#session(key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    if (this.#claims.legacyHas(k, this.#deps.clock.now(), true)) return this.#toLegacy(offer, 'claimed');
+    if (this.#claims.has(k, true)) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
       return found.refusal === refusals.unavailable && route.fallback
@@ -157,7 +158,7 @@ export class Offers {
     if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
     const session = this.#session(offer.key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    this.#claims.forwarded(keyOf(offer.key), 'call-offer', offer.event.peer, this.#deps.clock.now());
+    this.#claims.forwarded(offer.key, 'call-offer', offer.event.peer, { path: 'legacy', because });
     return { kind: 'legacy', because };
   }
 }

@@ -5,14 +5,16 @@ import type { Decision, InboundEvent, LegacyEvent } from '../base/service.js';
 import type { CallKey } from '../call/session.js';
 import { decide } from '../routing/decide.js';
 import type { RouteTable } from '../routing/table.js';
+import { type Accepting, AcceptingOffers } from './accepting.js';
 import { type CallsDeps, keyOf } from './calls.js';
-import { type Accepting, Claims } from './claims.js';
+import { Claims } from './claims.js';
 import { readCommand } from './commands.js';
 import { EndedCalls } from './ended.js';
 
 export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
   /** The table in force, read anew for each decision. */
   readonly routes: () => RouteTable;
+  readonly newId: () => string;
 }
 
 /** An offer whose serving never starts (its transport broke) must not hold its claim. */
@@ -26,6 +28,7 @@ export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string
 
 export class Ownership {
   readonly claims: Claims;
+  readonly accepting = new AcceptingOffers();
   /** Calls that ended on the new path. */
   readonly ended: EndedCalls;
   /** What trails in for a call that ended at the legacy is not ahead of anything. */
@@ -36,10 +39,7 @@ export class Ownership {
     this.#deps = deps;
     this.ended = new EndedCalls(deps.clock);
     this.#endedAtLegacy = new EndedCalls(deps.clock);
-    this.claims = new Claims(
-      () => deps.signals.bound('claims', {}),
-      (key) => this.#endedAtLegacy.add(key, 'legacy'),
-    );
+    this.claims = new Claims({ ...deps, onEnd: (key) => this.#endedAtLegacy.add(key, 'legacy') });
   }
 
   /** `key` undefined: the payload names no conversation. */
@@ -88,25 +88,26 @@ export class Ownership {
 
   /** An event goes to the legacy; `decision` says why. */
   forwarded(event: InboundEvent, key: CallKey | undefined, decision: Decision): void {
-    const { signals, clock } = this.#deps;
+    const { signals } = this.#deps;
     if (key !== undefined) {
       // An unverified sender claims nothing while the new path has this call.
       const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
       // Nor does an offer that the legacy will find malformed.
       const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
-      if (!live && !opensNone) this.claims.forwarded(keyOf(key), event.name, event.peer, clock.now());
+      if (!live && !opensNone) this.claims.forwarded(key, event.name, event.peer, decision);
     }
     signals.decided(event.name, decision, event.peer.ref.ns);
   }
 
   /** An event about a call passes from the legacy to a browser. */
   passed(event: LegacyEvent, key: CallKey): void {
-    this.claims.passed(keyOf(key), event, this.#deps.clock.now());
+    this.claims.passed(key, event);
   }
 
   /** The new path begins to accept an offer. */
   accept(key: CallKey): Accepting {
-    const accepting = this.claims.accept(keyOf(key));
+    this.claims.forgetGuess(keyOf(key));
+    const accepting = this.accepting.add(key);
     const timer = this.#deps.clock.after(acceptingAtMost, () => accepting.done());
     void accepting.settled.then(() => timer.cancel());
     return accepting;
@@ -118,7 +119,7 @@ export class Ownership {
 
   /** Entries of what is bounded, by name. */
   readonly sizes: Readonly<Record<string, () => number>> = {
-    'legacy-claims': () => this.claims.legacyCount,
+    'legacy-claims': () => this.claims.size,
     'ended-calls': () => this.ended.size + this.#endedAtLegacy.size,
   };
 
@@ -128,10 +129,9 @@ export class Ownership {
   }
 
   #ownerOf(event: InboundEvent, key: CallKey): 'session' | 'claimed-new' | 'claimed-legacy' | null {
-    const { store, clock } = this.#deps;
     const k = keyOf(key);
-    if (store.peek(key)) return 'session';
-    if (this.claims.legacyHas(k, clock.now(), event.name === 'call-offer')) return 'claimed-legacy';
-    return this.claims.newIsAccepting(k) ? 'claimed-new' : null;
+    if (this.#deps.store.peek(key)) return 'session';
+    if (this.claims.has(k, event.name === 'call-offer')) return 'claimed-legacy';
+    return this.accepting.has(k) ? 'claimed-new' : null;
   }
 }

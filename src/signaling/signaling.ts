@@ -14,12 +14,13 @@ import type {
 import { refusals } from '../call/refusals.js';
 import type { CallKey, Refusal, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
+import type { Accepting } from './accepting.js';
 import { Calls, keyOf } from './calls.js';
-import type { Accepting } from './claims.js';
 import { type Command, type CommandName, readCommand, toCallEvent } from './commands.js';
 import { conversationOf, refuse } from './deliver.js';
 import { EarlyCandidates } from './early.js';
 import { Lanes } from './lanes.js';
+import type { LegacyCalls } from './live-calls.js';
 import { Offers } from './offers.js';
 import { callOf, Ownership, type OwnershipDeps } from './ownership.js';
 import { Retries } from './retries.js';
@@ -27,7 +28,6 @@ import { type Tracked, track, untracked } from './tracked.js';
 
 export interface SignalingDeps extends OwnershipDeps {
   readonly memberships: Memberships;
-  readonly newId: () => string;
 }
 
 const held: Decision = { path: 'new', because: 'held' };
@@ -48,6 +48,7 @@ export class Signaling implements Service {
     'call-offer',
     'call-answer',
     'call-ended',
+    'call-peer-disconnected',
     'call-rejoin-offer',
     'call-rejoin-answer',
     'error',
@@ -121,6 +122,16 @@ export class Signaling implements Service {
 
   owns(ns: Namespace, conversationId: ConversationId): boolean {
     return Boolean(this.#deps.store.peek({ ns, conversationId }));
+  }
+
+  /** The legacy's calls, as far as they were seen to pass. */
+  get legacyCalls(): LegacyCalls {
+    return this.#ownership.claims;
+  }
+
+  /** Offers that the new path is accepting at this moment. */
+  get accepting(): Iterable<Accepting> {
+    return this.#ownership.accepting;
   }
 
   /** How much is held of what is bounded, by name, for the metrics. */
