@@ -1,0 +1,362 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { manualClock } from '../base/clock.js';
+import type { Decision } from '../base/service.js';
+import { refusals } from '../call/refusals.js';
+import { type Change, plan, type RouteVersion } from '../routing/change.js';
+import { type Group, type RouteInput, routeTable } from '../routing/route.js';
+import { recordedSignals } from '../telemetry/signals.js';
+import type { Author, Outcome, RouteControl } from './control.js';
+import { Guard } from './guard.js';
+
+const guards: Guard[] = [];
+afterEach(() => {
+  for (const guard of guards.splice(0)) guard.close();
+});
+
+type Routes = Readonly<Partial<Record<Group, RouteInput>>>;
+
+const limits = { windowMs: 60_000, minSamples: 50, maxErrors: 0.01, maxRefusals: 0.05, maxP99Ms: 500 };
+const allNew: Routes = {
+  'call-lifecycle': { mode: 'new', guard: limits },
+  'ice-candidate': { mode: 'new', guard: limits },
+  'call-renegotiation': { mode: 'new', guard: limits },
+};
+
+/** A control that keeps its versions in an array, and can be made to fail. */
+function control(named: Readonly<Record<string, Routes>>, history: RouteVersion[] = []) {
+  let table = routeTable(new Map(Object.entries(named)));
+  const listeners = new Set<(version: RouteVersion) => void>();
+  const versions = history;
+  let failing: Outcome | null = null;
+  const made = {
+    get table() {
+      return table;
+    },
+    async change(change: Change, author: Author): Promise<Outcome> {
+      if (failing) return failing;
+      const [current] = versions;
+      const planned = plan({ version: current as RouteVersion, table, find: () => undefined }, change);
+      if (!planned.ok) return { kind: 'refused', problems: planned.problems };
+      if (planned.differences.length === 0) return { kind: 'unchanged', version: current as RouteVersion };
+      const version: RouteVersion = {
+        ...author,
+        version: versions.length + 1,
+        at: `2026-01-01T00:00:${String(versions.length).padStart(2, '0')}.000Z`,
+        kind: change.kind,
+        before: table.toJSON(),
+        after: planned.table.toJSON(),
+      };
+      table = planned.table;
+      versions.unshift(version);
+      for (const listener of listeners) listener(version);
+      return { kind: 'applied', version, confirmed: { instances: 1, of: 1 }, unwritten: null };
+    },
+    history: async (limit: number) => versions.slice(0, limit),
+    onChange(listener: (version: RouteVersion) => void) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  return {
+    control: made as unknown as RouteControl,
+    versions,
+    fail: (outcome: Outcome | null) => {
+      failing = outcome;
+    },
+    operator: (change: Change) => made.change(change, { actor: 'ann', via: 'cli', reason: 'r' }),
+  };
+}
+
+async function bed(named: Readonly<Record<string, Routes>> = { '/': allNew }, history: RouteVersion[] = []) {
+  const clock = manualClock();
+  const guard = new Guard({ clock });
+  guards.push(guard);
+  const told = recordedSignals();
+  const routes = control(named, history);
+  await guard.watch(routes.control, told);
+  const { signals } = guard;
+  const state = (group: Group, ns = '/') => guard.states().find((one) => one.ns === ns && one.group === group);
+  return {
+    ...routes,
+    guard,
+    clock,
+    told,
+    state,
+    mode: (group: Group, ns = '/') => routes.control.table.toJSON().namespaces[ns]?.[group].mode,
+    /** Events of the new path, some of which end badly. */
+    play(
+      event: string,
+      count: number,
+      {
+        ns = '/',
+        errors = 0,
+        refused = {} as Record<string, number>,
+        ms = 1,
+        because = 'route' as Decision['because'],
+      } = {},
+    ) {
+      for (let i = 0; i < count; i++) {
+        signals.decided?.(event, { path: 'new', because }, ns);
+        signals.served?.(event, ms, ns);
+      }
+      for (let i = 0; i < errors; i++) {
+        signals.internalError?.(`serving ${event}`, new Error('broken'), { event, ns });
+        signals.refused?.(event, 'internal', ns);
+      }
+      for (const [code, times] of Object.entries(refused)) {
+        for (let i = 0; i < times; i++) signals.refused?.(event, code, ns);
+      }
+    },
+    /** A second later it has looked, and what it did is done. */
+    async second() {
+      clock.advance(1_000);
+      await Promise.resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+    trips: () => told.events.filter(({ what }) => what === 'guardTripped').map(({ args }) => args),
+  };
+}
+
+describe('a limit that is crossed', () => {
+  it('takes the group back to the legacy, as a version of its own with the figures as its reason', async () => {
+    const b = await bed();
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    const reason = 'call-offer: 3 of 100 (3 %, limit 1 %) ended in an internal error, in the last 60 s';
+    expect(b.versions[0]).toMatchObject({ kind: 'guard', actor: 'guard', via: 'guard', reason });
+    expect(b.mode('call-lifecycle')).toBe('legacy');
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'tripped', reason, trippedAt: b.versions[0]?.at });
+    expect(b.trips()).toEqual([['/', 'call-lifecycle', reason, true]]);
+  });
+
+  it('takes it back once', async () => {
+    const b = await bed();
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    await b.second();
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    expect(b.versions).toHaveLength(1);
+    expect(b.trips()).toHaveLength(1);
+  });
+
+  it('concerns its own namespace only', async () => {
+    const b = await bed({ '/': allNew, '/calls': allNew });
+    b.play('call-offer', 100, { ns: '/calls', errors: 3 });
+    b.play('call-offer', 100);
+    await b.second();
+    expect(b.mode('call-lifecycle', '/calls')).toBe('legacy');
+    expect(b.mode('call-lifecycle', '/')).toBe('new');
+    expect(b.state('call-lifecycle', '/')).toMatchObject({
+      state: 'well',
+      figures: { event: 'call-offer', samples: 100 },
+    });
+  });
+
+  it('a candidate that the new path owns can only be taken back with its call', async () => {
+    const b = await bed({ '/': { 'call-lifecycle': { mode: 'new', guard: limits } } });
+    b.play('ice-candidate', 100, { errors: 30, because: 'owned' });
+    await b.second();
+    expect(b.mode('call-lifecycle')).toBe('legacy');
+    expect(b.versions[0]?.reason).toMatch(/^ice-candidate: 30 of 100/);
+  });
+
+  it('peeled relays go back by themselves, and the calls that are served here stay', async () => {
+    const b = await bed();
+    b.play('ice-candidate', 100, { errors: 30, because: 'peeled' });
+    b.play('call-offer', 60);
+    await b.second();
+    expect(b.mode('ice-candidate')).toBe('legacy');
+    expect(b.mode('call-lifecycle')).toBe('new');
+    expect(b.state('ice-candidate')?.state).toBe('tripped');
+    expect(b.state('call-lifecycle')?.state).toBe('well');
+  });
+
+  it('with the lifecycle go its relays, and they are shown as tripped too', async () => {
+    const b = await bed();
+    b.play('call-answer', 100, { errors: 30 });
+    b.play('ice-candidate', 100, { errors: 30, because: 'owned' });
+    await b.second();
+    await b.second();
+    expect(b.versions).toHaveLength(1);
+    expect(b.guard.states().map(({ state }) => state)).toEqual(['tripped', 'tripped', 'tripped']);
+  });
+
+  it('slow serving crosses it', async () => {
+    const b = await bed();
+    b.play('call-offer', 97);
+    b.play('call-offer', 3, { ms: 2_000 });
+    await b.second();
+    expect(b.versions[0]?.reason).toMatch(
+      /^call-offer: serving took 1[89]\d\d ms at the 99th percentile of 100 \(limit 500 ms\)/,
+    );
+  });
+
+  it('an offer that fell back to the legacy since the new path was unwell counts as one that was refused', async () => {
+    const b = await bed({ '/': { 'call-lifecycle': { mode: 'canary', canary: { percent: 5 }, guard: limits } } });
+    for (let i = 0; i < 50; i++) b.guard.signals.decided?.('call-offer', { path: 'legacy', because: 'fallback' }, '/');
+    await b.second();
+    expect(b.versions[0]?.reason).toMatch(/^call-offer: 50 of 50 \(100 %, limit 5 %\) could not be served/);
+  });
+});
+
+describe('what does not cross a limit', () => {
+  it('too few samples: inconclusive, never a pass', async () => {
+    const b = await bed();
+    b.play('call-offer', 49, { errors: 49 });
+    await b.second();
+    expect(b.versions).toEqual([]);
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', figures: { samples: 49, errors: 49 } });
+  });
+
+  it('samples that are spread over more than the window', async () => {
+    const b = await bed();
+    for (let i = 0; i < 4; i++) {
+      b.play('call-offer', 20, { errors: 20 });
+      b.clock.advance(30_000);
+      await b.second();
+    }
+    expect(b.versions).toEqual([]);
+  });
+
+  it.each(Object.values(refusals).map((r) => [r.code, r.own && r.code === 'unavailable'] as const))(
+    'refusals %s: %s',
+    async (code, counts) => {
+      const b = await bed();
+      b.play('call-offer', 100, { refused: { [code]: 50 } });
+      await b.second();
+      expect(b.mode('call-lifecycle')).toBe(counts ? 'legacy' : 'new');
+    },
+  );
+
+  it('what the legacy served, and events that are not of a call', async () => {
+    const b = await bed();
+    for (let i = 0; i < 100; i++) {
+      b.guard.signals.decided?.('call-offer', { path: 'legacy', because: 'canary' }, '/');
+      b.guard.signals.refused?.('chat-message', 'unavailable', '/');
+      b.guard.signals.internalError?.('polling', new Error('broken'));
+      b.guard.signals.internalError?.('serving', new Error('broken'), { event: 'call-offer', ns: '/unknown' });
+    }
+    await b.second();
+    expect(b.versions).toEqual([]);
+    expect(b.state('call-lifecycle')?.state).toBe('inconclusive');
+  });
+
+  it('a group without a guard, and one that is on the legacy', async () => {
+    const b = await bed({ '/': { 'call-lifecycle': { mode: 'new', guard: null } } });
+    b.play('call-offer', 100, { errors: 100 });
+    b.play('ice-candidate', 100, { errors: 100 });
+    await b.second();
+    expect(b.versions).toEqual([]);
+    expect(b.guard.states().map(({ state }) => state)).toEqual(['off', 'off', 'off']);
+  });
+});
+
+describe('once tripped', () => {
+  it('it stays so until an operator changes the group, whose change begins with a window of its own', async () => {
+    const b = await bed();
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    await b.operator({ kind: 'set', ns: '/', target: 'ice-candidate', route: { mode: 'new', guard: limits } });
+    expect(b.state('ice-candidate')?.state).toBe('inconclusive');
+    expect(b.state('call-lifecycle')?.state).toBe('tripped');
+    await b.operator({ kind: 'set', ns: '/', target: 'call-lifecycle', route: { mode: 'new', guard: limits } });
+    expect(b.state('call-lifecycle')).toMatchObject({
+      state: 'inconclusive',
+      trippedAt: null,
+      reason: null,
+      figures: { samples: 0 },
+    });
+    await b.second();
+    expect(b.mode('call-lifecycle')).toBe('new');
+    b.play('call-offer', 60, { errors: 60 });
+    await b.second();
+    expect(b.mode('call-lifecycle')).toBe('legacy');
+    expect(b.trips()).toHaveLength(2);
+  });
+
+  it('is still so after a restart', async () => {
+    const before = await bed();
+    before.play('call-offer', 100, { errors: 3 });
+    await before.second();
+    await before.operator({ kind: 'set', ns: '/', target: 'ice-candidate', route: { mode: 'new', guard: limits } });
+    const after = await bed({ '/': { 'ice-candidate': { mode: 'new', guard: limits } } }, [...before.versions]);
+    expect(after.state('call-lifecycle')).toEqual(before.state('call-lifecycle'));
+    expect(after.state('call-lifecycle')?.state).toBe('tripped');
+    expect(after.state('ice-candidate')?.state).toBe('inconclusive');
+  });
+
+  it('raising a canary that did not trip keeps what was counted', async () => {
+    const canary = (percent: number): RouteInput => ({ mode: 'canary', canary: { percent }, guard: limits });
+    const b = await bed({ '/': { 'call-lifecycle': canary(5) } });
+    b.play('call-offer', 30);
+    await b.operator({ kind: 'set', ns: '/', target: 'call-lifecycle', route: canary(20) });
+    b.play('call-offer', 30, { errors: 5 });
+    await b.second();
+    expect(b.versions[0]?.reason).toMatch(/^call-offer: 5 of 60/);
+  });
+
+  it('that somebody takes it back first makes no version', async () => {
+    const b = await bed();
+    b.play('call-offer', 100, { errors: 3 });
+    b.fail({ kind: 'unchanged', version: {} as RouteVersion });
+    await b.second();
+    expect(b.trips()).toEqual([]);
+    expect(b.told.events).toEqual([]);
+  });
+
+  it('a change that fails is told, and tried again', async () => {
+    const b = await bed();
+    b.play('call-offer', 100, { errors: 3 });
+    b.fail({ kind: 'refused', problems: ['no'] });
+    await b.second();
+    expect(b.told.events.map(({ what }) => what)).toEqual(['internalError']);
+    expect(b.state('call-lifecycle')?.state).not.toBe('tripped');
+    b.fail(null);
+    await b.second();
+    expect(b.state('call-lifecycle')?.state).toBe('tripped');
+  });
+});
+
+describe('a sole group', () => {
+  const sole: Routes = { 'call-lifecycle': { mode: 'new', sole: true, guard: limits } };
+
+  it('has no legacy to go back to: it is an alarm, once', async () => {
+    const b = await bed({ '/': sole });
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    await b.second();
+    expect(b.versions).toEqual([]);
+    expect(b.state('call-lifecycle')).toMatchObject({
+      state: 'tripped',
+      reason: expect.stringMatching(/^call-offer: 3 of 100/),
+    });
+    expect(b.trips()).toEqual([['/', 'call-lifecycle', expect.any(String), false]]);
+  });
+
+  it('is well again after a whole window that was', async () => {
+    const b = await bed({ '/': sole });
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    for (let i = 0; i < 70; i++) {
+      b.play('call-offer', 10);
+      await b.second();
+      if (b.state('call-lifecycle')?.state === 'well') break;
+    }
+    // Over a limit while the errors are in the window, 55 to 60 s; then a window more.
+    expect(b.state('call-lifecycle')?.state).toBe('tripped');
+    for (let i = 0; i < 60; i++) {
+      b.play('call-offer', 10);
+      await b.second();
+    }
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'well', trippedAt: null });
+  });
+
+  it('is no pass for want of samples', async () => {
+    const b = await bed({ '/': sole });
+    b.play('call-offer', 100, { errors: 3 });
+    await b.second();
+    for (let i = 0; i < 300; i++) await b.second();
+    expect(b.state('call-lifecycle')?.state).toBe('tripped');
+  });
+});

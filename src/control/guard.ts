@@ -1,0 +1,331 @@
+// The guard: watches how the new path fares with each event, and takes a group of events back to the legacy, as a version of
+// its own, where a limit of its route is crossed. Knows no calls and no packets, only what is signalled of them.
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock, Timer } from '../base/clock.js';
+import { refusals } from '../call/refusals.js';
+import { differences, type RouteVersion } from '../routing/change.js';
+import { type Group, type GroupRoute, type GuardLimits, groupNames, groups } from '../routing/route.js';
+import type { Signals } from '../telemetry/signals.js';
+import type { RouteControl } from './control.js';
+import { judge, type Verdict } from './judge.js';
+import { SlidingWindow } from './window.js';
+
+/** What is shown of one group's guard. */
+export interface GuardState {
+  readonly ns: string;
+  readonly group: Group;
+  /** `off`: no limits, or all on the legacy. `inconclusive`: too few samples, which is never a pass. */
+  readonly state: 'off' | 'inconclusive' | 'well' | 'tripped';
+  readonly limits: GuardLimits | null;
+  /** The worst event of the group within the window. */
+  readonly figures: {
+    readonly event: string | null;
+    readonly samples: number;
+    readonly errors: number;
+    readonly refusals: number;
+    readonly p99Ms: number | null;
+  };
+  /** ISO 8601, UTC. */
+  readonly trippedAt: string | null;
+  readonly reason: string | null;
+}
+
+export interface GuardView {
+  /** Each group of each namespace of the table in force. */
+  states(): readonly GuardState[];
+}
+
+const lookEveryMs = 1_000;
+/** Versions looked through at a start for groups that are tripped: an operator who made so many since has acted. */
+const mostVersions = 1_000;
+
+/**
+ * Own refusals that say nothing of how the new path is. `answer-the-rejoin` is how two rejoins at once are sorted out (accepted
+ * difference 4), and after a restart of the legacy half of all rejoins end so. `token-expired` is about one browser's token and
+ * `overflow` about what one browser sent. `internal` is counted where a fault is signalled: a payload nested too deep gets that
+ * refusal as well, and no browser may trip the guard with one.
+ */
+const notOfThePath = new Set(
+  [refusals.answerTheRejoin, refusals.tokenExpired, refusals.overflow, refusals.internal].map(({ code }) => code),
+);
+const ours: ReadonlySet<string> = new Set(
+  Object.values(refusals)
+    .filter(({ own, code }) => own && !notOfThePath.has(code))
+    .map(({ code }) => code),
+);
+
+/** One group of one namespace. */
+interface Guarded {
+  readonly ns: string;
+  readonly group: Group;
+  readonly route: GroupRoute;
+  /** By event; empty where nothing is watched. */
+  readonly windows: ReadonlyMap<string, SlidingWindow>;
+  readonly tripped: Tripped | null;
+}
+
+interface Tripped {
+  readonly at: string;
+  readonly reason: string;
+  /** Only of an alarm, where the group stayed: since when its figures are within the limits again. */
+  readonly wellSince?: number | null;
+}
+
+export class Guard implements GuardView {
+  /** What the guard counts; a lookup and a few additions for each. */
+  readonly signals: Partial<Signals>;
+  readonly #clock: Clock;
+  #guarded = new Map<string, Guarded>();
+  /** The windows that count an event, by namespace and event. */
+  #counting = new Map<string, ReadonlyMap<string, readonly SlidingWindow[]>>();
+  /** Groups that are being taken back. */
+  readonly #flipping = new Set<string>();
+  #control: RouteControl | undefined;
+  #told: Pick<Signals, 'guardTripped' | 'internalError'> | undefined;
+  #next: Timer | undefined;
+  #unsubscribe: () => void = () => undefined;
+  #closed = false;
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+    const each = (ns: string, event: string, count: (window: SlidingWindow, now: number) => void): void => {
+      const windows = this.#counting.get(ns)?.get(event);
+      if (!windows) return;
+      const now = clock.now();
+      for (const window of windows) count(window, now);
+    };
+    this.signals = {
+      decided(event, { path, because }, ns) {
+        if (path === 'new') each(ns, event, (window, now) => window.sample(now, because === 'peeled'));
+        // The legacy has it only since the new path was unwell, which the canary hides from its users but not from us.
+        else if (because === 'fallback') {
+          each(ns, event, (window, now) => {
+            window.sample(now, false);
+            window.refusal(now);
+          });
+        }
+      },
+      refused(event, code, ns) {
+        if (ours.has(code)) each(ns, event, (window, now) => window.refusal(now));
+      },
+      served: (event, ms, ns) => each(ns, event, (window, now) => window.served(now, ms)),
+      internalError(_where, _error, about) {
+        if (about) each(about.ns, about.event, (window, now) => window.error(now));
+      },
+    };
+  }
+
+  /**
+   * Guards what is in force there from now on, and looks once a second. Groups that the log says were tripped, and that no
+   * operator changed since, are tripped still.
+   */
+  async watch(control: RouteControl, told: Pick<Signals, 'guardTripped' | 'internalError'>): Promise<void> {
+    this.#control = control;
+    this.#told = told;
+    const touched = new Set<string>();
+    this.#unsubscribe = control.onChange((version) => {
+      for (const { ns, group } of differences(version.before, version.after)) touched.add(keyOf(ns, group));
+      this.#changed(version);
+    });
+    this.#follow(new Map());
+    this.#lookLater();
+    const tripped = new Map<string, Tripped | null>();
+    for (const version of await control.history(mostVersions)) {
+      for (const { ns, group } of differences(version.before, version.after)) {
+        const key = keyOf(ns, group);
+        if (!touched.has(key) && !tripped.has(key)) tripped.set(key, trippedBy(version));
+      }
+    }
+    this.#follow(tripped);
+  }
+
+  states(): readonly GuardState[] {
+    return [...this.#guarded.values()].map((guarded) => this.#stateOf(guarded));
+  }
+
+  /** Takes back what crossed a limit. Runs once a second by itself. */
+  look(): void {
+    const now = this.#clock.now();
+    for (const [key, guarded] of this.#guarded) {
+      const { route, tripped, ns, group } = guarded;
+      const limits = limitsOf(guarded);
+      if (!limits || this.#flipping.has(key)) continue;
+      if (tripped && !route.sole) continue;
+      const worst = this.#worst(guarded, limits, now);
+      if (tripped) this.#guarded.set(key, { ...guarded, tripped: calmed(tripped, worst, limits, now) });
+      else if (worst?.state === 'over') {
+        if (route.sole) this.#alarm(guarded, worst.reason, now);
+        // One at a time in a namespace: with the lifecycle its relays go back as well.
+        else if (!this.#flippingIn(ns)) this.#flip(ns, group, worst.reason);
+      }
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#next?.cancel();
+    this.#unsubscribe();
+  }
+
+  #lookLater(): void {
+    if (this.#closed) return;
+    this.#next = this.#clock.after(lookEveryMs, () => {
+      try {
+        this.look();
+      } catch (error) {
+        this.#told?.internalError('guard', error);
+      }
+      this.#lookLater();
+    });
+  }
+
+  #flippingIn(ns: string): boolean {
+    return groupNames.some((group) => this.#flipping.has(keyOf(ns, group)));
+  }
+
+  #flip(ns: string, group: Group, reason: string): void {
+    const key = keyOf(ns, group);
+    this.#flipping.add(key);
+    this.#control
+      ?.change({ kind: 'guard', ns, group }, { actor: 'guard', via: 'guard', reason })
+      .then((outcome) => {
+        if (outcome.kind === 'applied') this.#told?.guardTripped(ns, group, reason, true);
+        // `unchanged`: somebody was faster. Anything else leaves it where it is, and the next look tries again.
+        else if (outcome.kind !== 'unchanged') {
+          this.#told?.internalError('guard', new Error(`${group} in ${ns} did not go back: ${outcome.kind}`));
+        }
+      })
+      .catch((error: unknown) => this.#told?.internalError('guard', error))
+      .finally(() => this.#flipping.delete(key));
+  }
+
+  /** The legacy serves a `sole` group no more: all that can be done is to tell. */
+  #alarm(guarded: Guarded, reason: string, now: number): void {
+    const { ns, group } = guarded;
+    const tripped = { at: new Date(now).toISOString(), reason, wellSince: null };
+    this.#guarded.set(keyOf(ns, group), { ...guarded, tripped });
+    this.#told?.guardTripped(ns, group, reason, false);
+  }
+
+  #changed(version: RouteVersion): void {
+    const by = trippedBy(version);
+    this.#follow(
+      new Map(differences(version.before, version.after).map(({ ns, group }) => [keyOf(ns, group), by] as const)),
+    );
+  }
+
+  /** Takes over the table in force. `tripped`: groups that were changed, and what of. */
+  #follow(tripped: ReadonlyMap<string, Tripped | null>): void {
+    const { table } = this.#control as RouteControl;
+    const next = new Map<string, Guarded>();
+    const counting = new Map<string, Map<string, SlidingWindow[]>>();
+    for (const [ns, routes] of Object.entries(table.toJSON().namespaces)) {
+      const events = new Map<string, SlidingWindow[]>();
+      for (const group of groupNames) {
+        const key = keyOf(ns, group);
+        const guarded = succeed(this.#guarded.get(key), ns, group, routes[group], tripped.get(key));
+        next.set(key, guarded);
+        for (const [event, window] of guarded.windows) {
+          const windows = events.get(event);
+          if (windows) windows.push(window);
+          else events.set(event, [window]);
+        }
+      }
+      if (events.size > 0) counting.set(ns, events);
+    }
+    this.#guarded = next;
+    this.#counting = counting;
+  }
+
+  #stateOf(guarded: Guarded): GuardState {
+    const { ns, group, route, tripped } = guarded;
+    const limits = limitsOf(guarded);
+    const worst = limits && this.#worst(guarded, limits, this.#clock.now());
+    return {
+      ns,
+      group,
+      state: tripped
+        ? 'tripped'
+        : !limits
+          ? 'off'
+          : worst === null || worst.state === 'inconclusive'
+            ? 'inconclusive'
+            : 'well',
+      limits: route.guard,
+      figures: worst?.figures ?? { event: null, samples: 0, errors: 0, refusals: 0, p99Ms: null },
+      trippedAt: tripped?.at ?? null,
+      reason: tripped?.reason ?? null,
+    };
+  }
+
+  /** The event that comes closest to a limit, or is furthest over it; where none has enough samples, the one with the most. */
+  #worst({ group, windows }: Guarded, limits: GuardLimits, now: number): Verdict | null {
+    let worst: Verdict | null = null;
+    for (const [event, window] of windows) {
+      const verdict = judge(event, window, limits, now, group === 'call-lifecycle' && isRelay(event));
+      if (verdict && (!worst || worse(verdict, worst))) worst = verdict;
+    }
+    return worst;
+  }
+}
+
+const keyOf = (ns: string, group: Group): string => `${ns}\n${group}`;
+
+const relays: readonly string[] = [...groups['ice-candidate'], ...groups['call-renegotiation']];
+const isRelay = (event: string): boolean => relays.includes(event);
+
+/**
+ * The events that a group's guard watches. Relays of a call that the new path owns are there whatever their own mode says, and
+ * only the lifecycle's going back takes them away; so the lifecycle's guard watches them too.
+ */
+const watchedBy: Readonly<Record<Group, readonly string[]>> = {
+  ...groups,
+  'call-lifecycle': [...groups['call-lifecycle'], ...relays],
+};
+
+/** Null where there is nothing to guard: the guard is off, or new calls don't come here. */
+function limitsOf({ route }: Pick<Guarded, 'route'>): GuardLimits | null {
+  return route.mode === 'legacy' ? null : route.guard;
+}
+
+const trippedBy = ({ kind, at, reason }: RouteVersion): Tripped | null => (kind === 'guard' ? { at, reason } : null);
+
+/**
+ * A group under the table that is now in force. `changed`: undefined where this change did not touch it. Counts go on where
+ * the group was watched before, and begin anew where it was not, or had tripped: what happened before an operator acted is
+ * not held against what they did.
+ */
+function succeed(
+  before: Guarded | undefined,
+  ns: string,
+  group: Group,
+  route: GroupRoute,
+  changed: Tripped | null | undefined,
+): Guarded {
+  const tripped = changed === undefined ? (before?.tripped ?? null) : changed;
+  const limits = limitsOf({ route });
+  const goesOn =
+    before !== undefined &&
+    before.windows.size > 0 &&
+    (before.tripped === null || changed === undefined) &&
+    isDeepStrictEqual(limitsOf(before), limits);
+  if (goesOn) return { ...before, route, tripped };
+  const windows = limits
+    ? new Map(watchedBy[group].map((event) => [event, new SlidingWindow(limits.windowMs)]))
+    : new Map();
+  return { ns, group, route, windows, tripped };
+}
+
+function worse(a: Verdict, b: Verdict): boolean {
+  if (a.state === 'inconclusive' || b.state === 'inconclusive') {
+    return a.state === b.state ? a.figures.samples > b.figures.samples : b.state === 'inconclusive';
+  }
+  return a.pressure > b.pressure;
+}
+
+/** An alarm of a group that stayed is over once a whole window was well, with samples enough to say so. */
+function calmed(tripped: Tripped, worst: Verdict | null, limits: GuardLimits, now: number): Tripped | null {
+  if (worst?.state !== 'well') return { ...tripped, wellSince: null };
+  const wellSince = tripped.wellSince ?? now;
+  return now - wellSince >= limits.windowMs ? null : { ...tripped, wellSince };
+}

@@ -1,0 +1,131 @@
+// What happened to one event within a sliding window: counts, and how long serving took. Each record is a few additions,
+// whatever the window holds. Knows no routes, no limits and no clock; it is told the time.
+
+/** Slots of a window: the oldest one leaves as a whole, so the window covers 11/12 to 12/12 of its length. */
+const SLOTS = 12;
+/** Buckets of the times: 8 for each doubling from 1/16 ms on, so each is 9 % wide; the last one is from 60 s on. */
+const PER_DOUBLING = 8;
+const SHORTEST_MS = 1 / 16;
+const BUCKETS = 160;
+
+/** Places in a row of counts; the buckets follow. */
+const SAMPLES = 0;
+const PEELED = 1;
+const ERRORS = 2;
+const REFUSALS = 3;
+const SERVED = 4;
+const FIRST_BUCKET = 5;
+
+export interface Sums {
+  /** Events that the new path took, or would have taken had it been well. */
+  readonly samples: number;
+  /** Of these: relays of calls that the legacy owns. */
+  readonly peeled: number;
+  /** Ended in an internal error. */
+  readonly errors: number;
+  /** Refused for a fault of ours, internal errors aside. */
+  readonly refusals: number;
+  /** How many were timed. */
+  readonly served: number;
+}
+
+/** Takes 9 kB once something was counted, and next to nothing before: most events of most namespaces never come. */
+export class SlidingWindow {
+  readonly #slotMs: number;
+  #rows: readonly Uint32Array[] = [];
+  /** The sum of all rows. */
+  #total: Uint32Array = nothing;
+  /** Number of the newest slot since the epoch. */
+  #newest = 0;
+
+  constructor(windowMs: number) {
+    this.#slotMs = windowMs / SLOTS;
+  }
+
+  sample(now: number, peeled: boolean): void {
+    this.#count(now, SAMPLES);
+    if (peeled) this.#count(now, PEELED);
+  }
+
+  error(now: number): void {
+    this.#count(now, ERRORS);
+  }
+
+  refusal(now: number): void {
+    this.#count(now, REFUSALS);
+  }
+
+  served(now: number, ms: number): void {
+    this.#count(now, SERVED);
+    this.#count(now, FIRST_BUCKET + bucketOf(ms));
+  }
+
+  sums(now: number): Sums {
+    this.#advance(now);
+    const total = this.#total;
+    const [errors = 0, refusals = 0] = [total[ERRORS], total[REFUSALS]];
+    return {
+      // Of an event whose decision was not told there is a fault only.
+      samples: Math.max(total[SAMPLES] ?? 0, errors, refusals),
+      peeled: total[PEELED] ?? 0,
+      errors,
+      refusals,
+      served: total[SERVED] ?? 0,
+    };
+  }
+
+  /** Milliseconds that at least one event in 100 took, at most 9 % too low and never too high; null where none was timed. */
+  p99(now: number): number | null {
+    this.#advance(now);
+    const served = this.#total[SERVED] ?? 0;
+    if (served === 0) return null;
+    const rank = Math.ceil(served * 0.99);
+    let seen = 0;
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      seen += this.#total[FIRST_BUCKET + bucket] ?? 0;
+      if (seen >= rank) return lowerBoundOf(bucket);
+    }
+    return lowerBoundOf(BUCKETS - 1);
+  }
+
+  #count(now: number, place: number): void {
+    if (this.#rows.length === 0) {
+      this.#rows = Array.from({ length: SLOTS }, emptyRow);
+      this.#total = emptyRow();
+    }
+    const row = this.#advance(now);
+    row[place] = (row[place] ?? 0) + 1;
+    this.#total[place] = (this.#total[place] ?? 0) + 1;
+  }
+
+  /** Lets slots leave that are too old. A clock that goes back counts into the newest slot. */
+  #advance(now: number): Uint32Array {
+    const slot = Math.floor(now / this.#slotMs);
+    if (slot > this.#newest) {
+      // What lies further back than a whole window left long ago.
+      for (let next = Math.max(this.#newest + 1, slot - SLOTS + 1); next <= slot; next++) {
+        this.#leave(this.#rows[next % SLOTS] ?? nothing);
+      }
+      this.#newest = slot;
+    }
+    return this.#rows[this.#newest % SLOTS] ?? nothing;
+  }
+
+  #leave(row: Uint32Array): void {
+    for (let i = 0; i < row.length; i++) this.#total[i] = (this.#total[i] ?? 0) - (row[i] ?? 0);
+    row.fill(0);
+  }
+}
+
+const nothing = new Uint32Array(0);
+const emptyRow = () => new Uint32Array(FIRST_BUCKET + BUCKETS);
+
+function bucketOf(ms: number): number {
+  if (!(ms > SHORTEST_MS)) return 0;
+  return Math.min(BUCKETS - 1, Math.floor(Math.log2(ms / SHORTEST_MS) * PER_DOUBLING));
+}
+
+/** The first bucket holds all that took no measurable time. */
+function lowerBoundOf(bucket: number): number {
+  return bucket === 0 ? 0 : SHORTEST_MS * 2 ** (bucket / PER_DOUBLING);
+}
