@@ -79,6 +79,9 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
         { ns, group, reason },
         flipped ? 'guard tripped: back to the legacy' : 'guard tripped: no legacy is left',
       ),
+    operated: (act) => log.info(act, 'operator'),
+    operatorRefused: (error, why) =>
+      seldom(`operator ${error}`, (more) => log.warn({ error, why, ...more }, 'admin API refused a request')),
     routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
     routesRejected: (file, problems) => {
       for (const problem of problems) log.error({ file }, `routes not taken over: ${problem}`);

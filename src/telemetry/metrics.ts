@@ -105,6 +105,7 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
   const changes = tally(meter, 'sigfig.routes.changes', 'Versions of the route table, by what made them', ['kind']);
   const logFaults = tally(meter, 'sigfig.routes.log.faults', 'Times that the log of route changes failed', []);
   const tripped = tally(meter, 'sigfig.guard.tripped', 'Groups that the guard took back to the legacy', ['group']);
+  const refusedOperators = tally(meter, 'sigfig.admin.refused', 'Requests that the admin API refused', ['error']);
   let routesVersion = 0;
   meter
     .createObservableGauge('sigfig.routes.version', { description: 'Version of the route table in force' })
@@ -163,6 +164,8 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
     },
     routesLog: () => logFaults(),
     guardTripped: (_ns, group) => tripped(group),
+    operated: () => undefined,
+    operatorRefused: (error) => refusedOperators(error),
     routesLoaded: () => loads('loaded'),
     routesRejected: () => loads('rejected'),
     legacyDown(url) {

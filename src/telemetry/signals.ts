@@ -29,6 +29,13 @@ export interface RoutesChanged {
   readonly summary: string;
 }
 
+export interface Operated {
+  readonly actor: string;
+  readonly via: string;
+  readonly did: string;
+  readonly reason: string;
+}
+
 /** Plain counters that the hot path increments; metrics read them when scraped. */
 export interface Counters {
   /** Socket.IO or Engine.IO packets passed on unchanged, browser → legacy. */
@@ -72,6 +79,10 @@ export interface Signals {
    * a `sole` group can't.
    */
   guardTripped(ns: string, group: string, reason: string, flipped: boolean): void;
+  /** An operator did something at the admin API: `did` in a few words, the reason as it was given. */
+  operated(act: Operated): void;
+  /** The admin API refused somebody: one word of its catalogue, and what was wrong; never a token. */
+  operatorRefused(error: string, why: string): void;
   routesLoaded(file: string, summary: string): void;
   /** One clear line each; the table in force stays. */
   routesRejected(file: string, problems: readonly string[]): void;
@@ -115,6 +126,8 @@ export function recordedSignals(): Signals & {
     routesChanged: note('routesChanged'),
     routesLog: note('routesLog'),
     guardTripped: note('guardTripped'),
+    operated: note('operated'),
+    operatorRefused: note('operatorRefused'),
     routesLoaded: note('routesLoaded'),
     routesRejected: note('routesRejected'),
     legacyDown: note('legacyDown'),
