@@ -1,10 +1,11 @@
-// Builds dist/: compiles the TypeScript, copies what is not code (demo page, schemas), makes the commands executable.
-// Knows nothing of tests or of what the commands do.
+// Builds dist/: compiles the TypeScript, copies what is not code (demo page, schemas), makes the dashboard's page and the
+// commands executable. Knows nothing of tests or of what the commands do.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildDashboard } from './dashboard.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const require = createRequire(import.meta.url);
@@ -31,6 +32,8 @@ for (const [from, to] of [
 ]) {
   if (existsSync(join(root, from))) cpSync(join(root, from), join(root, to), { recursive: true });
 }
+
+await buildDashboard();
 
 const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 for (const file of Object.values(bin)) {

@@ -32,6 +32,7 @@ if (!withoutBrowser) {
 if (!testsOnly) {
   check('lint', [bin('@biomejs/biome/bin/biome'), 'check', '.']);
   check('types', [bin('typescript/bin/tsc'), '--noEmit', '-p', join(root, 'tsconfig.json')]);
+  check('types of the dashboard', [bin('typescript/bin/tsc'), '--noEmit', '-p', join(root, 'src/admin/dashboard')]);
   check('build', [join(root, 'scripts/build.mjs')]);
 }
 

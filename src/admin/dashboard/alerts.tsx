@@ -1,0 +1,31 @@
+// What needs an operator now: a guard that tripped, a log that can't be written, an instance that is not ready.
+// Knows nothing of how it is mended beyond the words it is given.
+import type { StatusBody } from '../api.js';
+import { clock } from './format.js';
+import { useShared } from './shared.js';
+
+export function Alerts({ status }: { readonly status: StatusBody | null }) {
+  const { live, now } = useShared();
+  const tripped = live.guard.filter(({ state }) => state === 'tripped');
+  const down = status?.legacy.filter(({ reachable }) => !reachable) ?? [];
+  const lines = [
+    ...tripped.map(({ ns, group, trippedAt, reason }) => ({
+      key: `guard ${ns} ${group}`,
+      title: `The guard tripped for ${group} in ${ns}${trippedAt ? ` at ${clock(trippedAt, now)}` : ''}.`,
+      text: `${reason ?? ''} It stays so until the route is changed by an operator.`,
+    })),
+    ...(live.routes.problem ? [{ key: 'log', title: 'Route log:', text: live.routes.problem }] : []),
+    ...(status && !status.ready ? [{ key: 'ready', title: 'Not ready:', text: status.reasons.join('; ') }] : []),
+    ...down.map(({ url }) => ({ key: url, title: 'Legacy not reachable:', text: url })),
+  ];
+  // Always there, so that a screen reader hears what comes later.
+  return (
+    <div role="status" class="alerts">
+      {lines.map(({ key, title, text }) => (
+        <p key={key} class="bar warn">
+          <strong>{title}</strong> {text}
+        </p>
+      ))}
+    </div>
+  );
+}

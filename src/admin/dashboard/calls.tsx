@@ -1,0 +1,227 @@
+// Live calls, newest first: where each is, why, since when; a timeline by a click. Knows nothing of how a call works.
+import { useState } from 'preact/hooks';
+import type { LiveCall } from '../../signaling/live.js';
+import type { CallBody, CallsBody, EndedBody } from '../api.js';
+import { Badge } from './badge.js';
+import { problemsOf } from './client.js';
+import { Reason } from './commit.js';
+import { Dialog, Problems } from './dialog.js';
+import { clock, count, duration, NOTHING } from './format.js';
+import { useFetched, useId, useSettled, useShared } from './shared.js';
+
+const NEWEST = 100;
+const REFRESH_MS = 2_000;
+const states = ['OFFERING', 'CONNECTED', 'RENEGOTIATING', 'AWAITING_REJOIN'] as const;
+
+export function Calls() {
+  const [search, setSearch] = useState('');
+  const [path, setPath] = useState('');
+  const [state, setState] = useState('');
+  const [open, setOpen] = useState<string | null>(null);
+  const [ending, setEnding] = useState<LiveCall | null>(null);
+  const sought = useSettled(search.trim(), 250);
+  const query = new URLSearchParams({ limit: String(NEWEST) });
+  for (const [key, value] of Object.entries({ search: sought, path, state })) if (value) query.set(key, value);
+  const { data, problems } = useFetched<CallsBody>(`api/calls?${query}`, null, REFRESH_MS);
+  const ids = { search: useId('search'), path: useId('path'), state: useId('state') };
+  const filtered = sought !== '' || path !== '' || state !== '';
+  return (
+    <section class="panel calls" aria-labelledby="calls">
+      <div class="title">
+        <h2 id="calls">Live calls</h2>
+        <p class="muted">{data && shown(data, filtered)}</p>
+      </div>
+      <search class="filter">
+        <label class="visually-hidden" for={ids.search}>
+          Search calls by conversation, user or id
+        </label>
+        <input
+          id={ids.search}
+          type="search"
+          placeholder="conversation, user or id"
+          autocomplete="off"
+          spellcheck={false}
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
+        <label class="visually-hidden" for={ids.path}>
+          Path
+        </label>
+        <select id={ids.path} value={path} onChange={(event) => setPath(event.currentTarget.value)}>
+          <option value="">any path</option>
+          <option value="new">new</option>
+          <option value="legacy">legacy</option>
+        </select>
+        <label class="visually-hidden" for={ids.state}>
+          State
+        </label>
+        <select id={ids.state} value={state} onChange={(event) => setState(event.currentTarget.value)}>
+          <option value="">any state</option>
+          {states.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </search>
+      <Problems lines={problems} />
+      {data && data.calls.length === 0 && (
+        <p class="empty">{filtered ? 'No live call is like that.' : 'No call is live now.'}</p>
+      )}
+      {data && data.calls.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Conversation</th>
+              <th scope="col">Users</th>
+              <th scope="col">Path, why</th>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                Age
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.calls.map((call) => (
+              <Row
+                key={call.id}
+                call={call}
+                open={open === call.id}
+                onToggle={() => setOpen(open === call.id ? null : call.id)}
+                onEnd={() => setEnding(call)}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {ending && <EndDialog call={ending} onClosed={() => setEnding(null)} />}
+    </section>
+  );
+}
+
+function shown({ total, calls }: CallsBody, filtered: boolean): string {
+  const of = filtered ? 'found' : 'live';
+  return total > calls.length ? `newest ${count(calls.length)} of ${count(total)} ${of}` : `${count(total)} ${of}`;
+}
+
+interface RowProps {
+  readonly call: LiveCall;
+  readonly open: boolean;
+  onToggle(): void;
+  onEnd(): void;
+}
+
+function Row({ call, open, onToggle, onEnd }: RowProps) {
+  const { now } = useShared();
+  return (
+    <>
+      <tr class={open ? 'open' : undefined}>
+        <th scope="row" class="conversation">
+          <button type="button" class="link" aria-expanded={open} onClick={onToggle}>
+            {call.conversationId}
+          </button>
+          {call.ns !== '/' && <small class="muted">{call.ns}</small>}
+        </th>
+        <td data-label="Users">
+          {call.offerer ?? NOTHING}{' '}
+          <span aria-hidden="true" class="muted">
+            →
+          </span>
+          <span class="visually-hidden">calls</span> {call.answerer ?? NOTHING}
+        </td>
+        <td data-label="Path, why">
+          <Badge mode={call.path}>{call.path}</Badge> <span class="muted">{call.because}</span>
+          {call.peeled.length > 0 && <span class="muted">; {call.peeled.join(', ')} here</span>}
+        </td>
+        <td data-label="State" class="state">
+          {call.state}
+        </td>
+        <td data-label="Age" class="number">
+          {duration(now - call.createdAt)}
+        </td>
+      </tr>
+      {open && (
+        <tr class="details">
+          <td colSpan={5}>
+            <Timeline call={call} onEnd={onEnd} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
+  const { online, now } = useShared();
+  const path = `api/calls/${encodeURIComponent(call.id)}`;
+  const { data, problems, busy } = useFetched<CallBody>(path, null, REFRESH_MS);
+  const began = data?.timeline[0]?.at ?? call.createdAt;
+  return (
+    <div class="timeline">
+      <div class="line">
+        <p>
+          Call <code>{call.id}</code>, {call.state} for {duration(now - call.since)}
+        </p>
+        {call.path === 'new' && (
+          <button type="button" class="small" disabled={!online} onClick={onEnd}>
+            End call…
+          </button>
+        )}
+      </div>
+      <Problems lines={problems} />
+      {!data && busy && <p class="muted">Reading its timeline…</p>}
+      {data && data.timeline.length === 0 && <p class="muted">Nothing was seen of it yet.</p>}
+      <ol>
+        {data?.timeline.map((entry, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: entries are only ever added at the end
+          <li key={index}>
+            <time dateTime={new Date(entry.at).toISOString()}>{clock(entry.at, now)}</time>
+            <span class="muted number">+{duration(entry.at - began)}</span>
+            <span>
+              {entry.from} → <strong>{entry.to}</strong>{' '}
+              <span class="muted">
+                {entry.event}
+                {entry.because !== entry.event && `, ${entry.because}`}
+              </span>
+            </span>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function EndDialog({ call, onClosed }: { readonly call: LiveCall; onClosed(): void }) {
+  const { client, online, told } = useShared();
+  const [reason, setReason] = useState('');
+  const [problems, setProblems] = useState<readonly string[]>([]);
+  const [busy, setBusy] = useState(false);
+  const end = async () => {
+    if (!online || busy || reason.trim() === '') return;
+    setBusy(true);
+    try {
+      await client.post<EndedBody>(`api/calls/${encodeURIComponent(call.id)}/end`, { reason: reason.trim() });
+      told(`The call in ${call.conversationId} was ended.`);
+      onClosed();
+    } catch (error) {
+      setProblems(problemsOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title={`End the call in ${call.conversationId}`}
+      onClosed={onClosed}
+      onSubmit={end}
+      actions={
+        <button type="submit" class="danger" disabled={!online || busy || reason.trim() === ''}>
+          End call
+        </button>
+      }
+    >
+      <p>
+        {call.offerer ?? NOTHING} and {call.answerer ?? NOTHING} are told that the call has ended.
+      </p>
+      <Reason value={reason} onInput={setReason} required />
+      <Problems lines={problems} />
+    </Dialog>
+  );
+}

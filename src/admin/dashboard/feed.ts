@@ -1,0 +1,102 @@
+// Keeps the live figures coming: by the stream, by single requests where no stream can be had, and says when neither works.
+// Knows nothing of what the figures mean or how they are shown.
+import type { LiveBody } from '../api.js';
+import { type Client, Refused } from './client.js';
+import { serverEvents } from './sse.js';
+
+export type Link = 'connecting' | 'live' | 'lost';
+
+export interface Feed {
+  readonly link: Link;
+  /** The newest figures; stay while the link is lost. */
+  readonly live: LiveBody | null;
+}
+
+export interface FeedOptions {
+  /** The stream sends once a second; silent for longer than this, it is taken for dead. */
+  readonly silenceMs?: number;
+  /** Between single requests while there is no stream. */
+  readonly pollMs?: number;
+  /** While there is no stream but single requests work, the stream is tried again after this. */
+  readonly retryStreamMs?: number;
+}
+
+/**
+ * Tells every change until stopped, or until the API wants another token (the client tells that to its own listener).
+ * Returns how to stop.
+ */
+export function followLive(client: Client, tell: (feed: Feed) => void, options: FeedOptions = {}): () => void {
+  const { silenceMs = 4_000, pollMs = 1_000, retryStreamMs = 10_000 } = options;
+  const stopped = new AbortController();
+  let live: LiveBody | null = null;
+
+  const show = (body: LiveBody) => {
+    live = body;
+    if (!stopped.signal.aborted) tell({ link: 'live', live });
+  };
+
+  async function stream(): Promise<void> {
+    const silent = new AbortController();
+    let timer = setTimeout(() => silent.abort(), silenceMs);
+    try {
+      const body = await client.stream('api/live/stream', AbortSignal.any([stopped.signal, silent.signal]));
+      for await (const { event, data } of serverEvents(body)) {
+        clearTimeout(timer);
+        timer = setTimeout(() => silent.abort(), silenceMs);
+        if (event === 'live') show(JSON.parse(data) as LiveBody);
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async function run(): Promise<void> {
+    let nextStream = 0;
+    let failures = 0;
+    while (!stopped.signal.aborted) {
+      if (Date.now() >= nextStream) {
+        const error = await failure(stream());
+        if (stopped.signal.aborted || isUnauthorized(error)) return;
+        nextStream = Date.now() + retryStreamMs;
+      }
+      const polled = await failure(client.get<LiveBody>('api/live').then(show));
+      if (stopped.signal.aborted || isUnauthorized(polled)) return;
+      if (polled === undefined) {
+        failures = 0;
+        await wait(pollMs, stopped.signal);
+      } else {
+        // The stream first once something answers again: it shows what happened soonest.
+        nextStream = 0;
+        failures += 1;
+        tell({ link: 'lost', live });
+        await wait(Math.min(pollMs * 2 ** (failures - 1) * (0.5 + Math.random() / 2), 5 * pollMs), stopped.signal);
+      }
+    }
+  }
+  run();
+  return () => stopped.abort();
+}
+
+/** Resolves with what it was rejected with. Any failure means the same here: no figures by that way. */
+async function failure(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+    return undefined;
+  } catch (error) {
+    return error ?? new Error('rejected with nothing');
+  }
+}
+
+const isUnauthorized = (error: unknown) => error instanceof Refused && error.status === 401;
+
+function wait(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+  });
+}

@@ -1,0 +1,93 @@
+// Figures, times and routes as short English text. Pure; knows no component.
+
+import type { GroupRoute } from '../../routing/route.js';
+import type { GuardBody } from '../api.js';
+
+const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
+const oneDecimal = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });
+const twoDecimals = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 2 });
+const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const dayFormat = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+export const NOTHING = '–';
+
+export const count = (n: number): string => whole.format(n);
+
+/** Per second: one decimal below ten, so that a slow event does not look like none. */
+export const rate = (n: number): string => (n > 0 && n < 0.05 ? '<0.1' : (n < 10 ? oneDecimal : whole).format(n));
+
+export function milliseconds(ms: number | null): string {
+  if (ms === null) return NOTHING;
+  if (ms >= 10_000) return `${oneDecimal.format(ms / 1000)} s`;
+  return `${(ms < 10 ? oneDecimal : whole).format(ms)} ms`;
+}
+
+export const percent = (n: number): string => `${twoDecimals.format(n)} %`;
+
+/** `4 s`, `3 min 12 s`, `2 h 05 min`, `3 d 4 h`. */
+export function duration(ms: number): string {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s} s`;
+  const two = (n: number) => String(n).padStart(2, '0');
+  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+/** The time of day, with the day where it is not today's. */
+export function clock(at: number | string, now: number): string {
+  const date = new Date(at);
+  const time = clockFormat.format(date);
+  return dayFormat.format(date) === dayFormat.format(now) ? time : `${dayFormat.format(date)}, ${time}`;
+}
+
+const some = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+/** `legacy`, `canary 5 %`, `new, sole` */
+export function routeName(route: GroupRoute): string {
+  if (route.canary) return `canary ${percent(route.canary.percent)}`;
+  return route.sole ? `${route.mode}, sole` : route.mode;
+}
+
+/** What else is set, a few words each. */
+export function routeDetails(route: GroupRoute): readonly string[] {
+  const { canary, fallback, mode } = route;
+  const details: string[] = [];
+  if (canary) {
+    const always = [
+      ...(canary.users.length > 0 ? [some(canary.users.length, 'user')] : []),
+      ...(canary.conversations.length > 0 ? [some(canary.conversations.length, 'conversation')] : []),
+    ];
+    if (always.length > 0) details.push(`always ${always.join(' and ')}`);
+    const never = canary.exclude.users.length + canary.exclude.conversations.length;
+    if (never > 0) details.push(`never ${count(never)} excluded`);
+  }
+  if (mode !== 'legacy') details.push(fallback === 'legacy' ? 'falls back to legacy' : 'no fallback');
+  return details;
+}
+
+export const guardWord: Readonly<Record<GuardBody['state'], string>> = {
+  off: 'off',
+  inconclusive: 'too few samples',
+  well: 'well',
+  tripped: 'tripped',
+};
+
+/** `1,204 events in 60 s, errors 0 %, refusals 0.2 %, p99 12 ms` */
+export function guardFigures({ figures, limits }: GuardBody): string {
+  const { samples, errors, refusals, p99Ms } = figures;
+  const share = (n: number) => percent(samples > 0 ? (100 * n) / samples : 0);
+  const within = limits ? ` in ${duration(limits.windowMs)}` : '';
+  const parts = [`${some(samples, 'event')}${within}`];
+  if (samples > 0) parts.push(`errors ${share(errors)}`, `refusals ${share(refusals)}`);
+  if (p99Ms !== null) parts.push(`p99 ${milliseconds(p99Ms)}`);
+  return parts.join(', ');
+}
+
+export function guardLimits({ limits }: GuardBody): string {
+  if (!limits) return '';
+  return (
+    `trips over ${percent(limits.maxErrors * 100)} errors, ${percent(limits.maxRefusals * 100)} refusals or ` +
+    `p99 ${milliseconds(limits.maxP99Ms)}, from ${some(limits.minSamples, 'event')} on`
+  );
+}

@@ -1,0 +1,54 @@
+// The last minutes of one event as a small picture: events on each path stacked, refusals as a line. Knows only numbers.
+import type { EventFigures } from '../api.js';
+import { count, duration, rate } from './format.js';
+
+const WIDTH = 240;
+const HEIGHT = 32;
+
+interface Props {
+  readonly event: string;
+  readonly graph: EventFigures['graph'];
+}
+
+export function Graph({ event, graph }: Props) {
+  const steps = Math.max(graph.legacy.length, graph.new.length, 2);
+  const legacy = padded(graph.legacy, steps);
+  const served = padded(graph.new, steps);
+  const refused = padded(graph.refused, steps);
+  const totals = legacy.map((n, i) => n + (served[i] ?? 0));
+  const peak = Math.max(0, ...totals);
+  const top = Math.max(peak, ...refused, 1);
+  const perSecond = (n: number) => rate((n * 1000) / graph.stepMs);
+  const none = totals.map(() => 0);
+  const label =
+    `${event}, the last ${duration(steps * graph.stepMs)}: at most ${perSecond(peak)} a second; ` +
+    `${count(sum(legacy))} on legacy, ${count(sum(served))} on new, ${count(sum(refused))} refused`;
+  return (
+    <div class="graph">
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+        <path class="legacy" d={area(served, totals, top)} />
+        <path class="new" d={area(none, served, top)} />
+        {sum(refused) > 0 && <path class="refused" d={line(refused, top)} />}
+      </svg>
+      <span class="peak" aria-hidden="true">
+        {perSecond(peak)}/s
+      </span>
+    </div>
+  );
+}
+
+const sum = (all: readonly number[]) => all.reduce((total, n) => total + n, 0);
+/** Older steps that are not there yet are none. */
+const padded = (all: readonly number[], length: number) => [...new Array<number>(length - all.length).fill(0), ...all];
+
+const at = (i: number, steps: number) => ((i * WIDTH) / (steps - 1)).toFixed(1);
+const up = (n: number, top: number) => (HEIGHT - (n / top) * (HEIGHT - 2)).toFixed(1);
+
+function line(values: readonly number[], top: number): string {
+  return values.map((n, i) => `${i === 0 ? 'M' : 'L'}${at(i, values.length)} ${up(n, top)}`).join('');
+}
+
+function area(low: readonly number[], high: readonly number[], top: number): string {
+  const back = low.map((n, i) => `L${at(i, low.length)} ${up(n, top)}`).reverse();
+  return `${line(high, top)}${back.join('')}Z`;
+}

@@ -1,0 +1,34 @@
+// Tells the operator what the last change did. Knows nothing of how it was made.
+import type { ChangedBody } from '../api.js';
+
+export type Notice = { readonly change: ChangedBody } | { readonly line: string };
+
+interface Props {
+  readonly notice: Notice | null;
+  onDismiss(): void;
+}
+
+export function NoticeBar({ notice, onDismiss }: Props) {
+  const unwritten = notice && 'change' in notice ? notice.change.unwritten : null;
+  return (
+    <div role="status">
+      {notice && (
+        <div class={unwritten ? 'bar warn notice' : 'bar good notice'}>
+          <p>{'line' in notice ? notice.line : sentence(notice.change)}</p>
+          <button type="button" class="quiet" onClick={onDismiss}>
+            Dismiss
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function sentence({ changed, version, confirmed, endedCalls, unwritten }: ChangedBody): string {
+  if (!changed) return `Nothing changed: the routes were like that already (version ${version.version}).`;
+  const where = confirmed.of === 1 ? '' : ` on ${confirmed.instances} of ${confirmed.of} instances`;
+  const parts = [`Version ${version.version} is in force${where}.`];
+  if (endedCalls > 0) parts.push(`${endedCalls} ${endedCalls === 1 ? 'call was' : 'calls were'} ended.`);
+  if (unwritten) parts.push(`It is not in the log yet: ${unwritten}`);
+  return parts.join(' ');
+}
