@@ -2,8 +2,8 @@
 // where something may be put in between. Source: RFC 6455, 5; Socket.IO protocol revision 5, "attachments".
 // Knows nothing of sockets, and not which packets anybody wants: that is its two heirs' business (splice.ts).
 import { closeCode, emptyHeader, Opcode, readHeader, unmask, type Violation } from './frame.js';
-import { Gathering, type Incomplete } from './gather.js';
-import { Outbox } from './outbox.js';
+import { Gathering, type Incomplete, type Named } from './gather.js';
+import { framesOf, Outbox } from './outbox.js';
 import type { Outgoing, Packet, Verdict } from './packet.js';
 import { PEEK, parsePacket, peeked, textOf } from './socketio.js';
 
@@ -53,6 +53,8 @@ export abstract class FrameWalk {
   private due = 0;
   private kept: Gathering | null = null;
   private readonly outbox: Outbox;
+  /** A packet that waits for its owner's word, as it came: nothing behind it is looked at meanwhile. */
+  private waiting: Buffer | null = null;
   /** The chunk that is being walked, and where in it begins what flows on next. */
   private chunk: Buffer | null = null;
   private start = 0;
@@ -69,10 +71,13 @@ export abstract class FrameWalk {
   protected abstract decide(b: Buffer, start: number, end: number, complete: boolean): Plan;
   /** A binary message that no header asked for; true: all flows on from here, unseen. */
   protected abstract strayBinary(): boolean;
-  /** A whole packet; a function cuts it out, and is called once all before it has passed. */
-  protected abstract show(packet: Packet): Verdict;
-  /** Asked again once an event is whole, since the names of some are not known earlier. */
-  protected abstract wants(ns: string, name: string): boolean;
+  /**
+   * A whole packet; a function cuts it out, and is called once all before it has passed. `hold`: it waits for `settled`, and
+   * the walk ends behind it.
+   */
+  protected abstract show(packet: Packet): Verdict | 'hold';
+  /** Asked again once a packet is whole, since the names of some are not known earlier. */
+  protected abstract wants(packet: Named): boolean;
   protected abstract engine(text: string): void;
   protected abstract closed(code: number | undefined): void;
   protected abstract violated(why: Violation): void;
@@ -81,6 +86,8 @@ export abstract class FrameWalk {
   protected abstract pass(bytes: Buffer): void;
   /** Whether anything may be put in at all. */
   protected abstract mayInject(): boolean;
+  /** What of a chunk stands behind a packet that waits; valid during the call only. */
+  protected abstract putOff(rest: Buffer): void;
 
   /** Bytes that wait for a whole-packet boundary to be put in. */
   get queuedBytes(): number {
@@ -118,6 +125,35 @@ export abstract class FrameWalk {
     this.state = 'ended';
   }
 
+  /** Whether a packet waits for `settled`. */
+  protected get isWaiting(): boolean {
+    return this.waiting !== null;
+  }
+
+  /** Whether anything can be put in, now or later. */
+  protected get canPut(): boolean {
+    return this.state === 'frames';
+  }
+
+  /** The packet that waited passes: as it came, or another in its place. What was put off must be walked then. */
+  protected settled(other?: Outgoing): void {
+    const { waiting } = this;
+    if (waiting === null) return;
+    this.waiting = null;
+    this.whole(other ? framesOf(other, this.masked) : waiting);
+  }
+
+  /** Another packet goes in the place of one that is cut out. */
+  protected replace(other: Outgoing): void {
+    this.whole(framesOf(other, this.masked));
+  }
+
+  private whole(packet: Buffer): void {
+    this.pass(packet);
+    this.due = 0;
+    this.counted();
+  }
+
   protected walk(bytes: Buffer): void {
     if (this.state !== 'frames') {
       if (this.state !== 'ended') this.pass(bytes);
@@ -129,6 +165,12 @@ export abstract class FrameWalk {
     this.start = 0;
     let pos = 0;
     while (pos >= 0 && this.isIn('frames')) {
+      if (this.waiting !== null) {
+        // All before it has passed.
+        this.chunk = null;
+        if (pos < chunk.length) this.putOff(chunk.subarray(pos));
+        return;
+      }
       if (this.left > 0) {
         if (pos === chunk.length) break;
         pos = this.payloadAt(chunk, pos);
@@ -302,7 +344,8 @@ export abstract class FrameWalk {
     else {
       this.flush(pos);
       this.start = end;
-      verdict();
+      if (verdict === 'hold') this.waiting = Buffer.from(chunk.subarray(pos, end));
+      else verdict();
     }
     return end;
   }
@@ -347,7 +390,7 @@ export abstract class FrameWalk {
   private gathered(): void {
     const { kept } = this;
     if (kept === null) return;
-    const found = kept.awaiting ? kept.attachmentWhole() : kept.headerWhole((ns, name) => this.wants(ns, name));
+    const found = kept.awaiting ? kept.attachmentWhole() : kept.headerWhole((packet) => this.wants(packet));
     if (found === 'more') return;
     const awaited = kept.awaiting;
     const verdict = found === 'pass' ? found : this.judge(found);
@@ -358,11 +401,12 @@ export abstract class FrameWalk {
       if (awaited) this.dueNext = 0;
       this.passRaw(kept);
       this.passed();
-    } else verdict();
+    } else if (verdict === 'hold') this.waiting = kept.raw;
+    else verdict();
   }
 
-  private judge(packet: Packet): Verdict {
-    return packet.name === undefined || this.wants(packet.ns, packet.name) ? this.show(packet) : 'pass';
+  private judge(packet: Packet): Verdict | 'hold' {
+    return this.wants(packet) ? this.show(packet) : 'pass';
   }
 
   private closeAt(chunk: Buffer, pos: number): number {

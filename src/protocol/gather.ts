@@ -1,7 +1,7 @@
 // A packet that must be seen whole before it is decided on: its raw frames as they came, and what is known of it so
 // far. Grows with what has arrived, never with what a header announces. Knows nothing of where bytes come from or go.
 import { frame, Opcode, readMessages } from './frame.js';
-import type { Packet } from './packet.js';
+import { type Packet, PacketType } from './packet.js';
 import { eventName, PEEK, parsePacket, readPacketHeader, textOf } from './socketio.js';
 
 /** Zero-length and tiny fragments must not make a packet's raw bytes grow without end. */
@@ -16,6 +16,9 @@ export interface Incomplete {
   /** How many attachments the header announces. */
   readonly due: number;
 }
+
+/** What tells whether somebody wants to see a packet. */
+export type Named = Pick<Packet, 'type' | 'ns' | 'id' | 'name'>;
 
 /** The header, once it is whole and announces attachments. */
 interface Head {
@@ -106,17 +109,18 @@ export class Gathering {
   }
 
   /**
-   * The header message is whole. `wants` is asked for a binary event, whose name may have been slow to find.
+   * The header message is whole. `wants` is asked for a binary packet: an event's name may have been slow to find.
    * A packet: it is whole. `more`: attachments must follow. `pass`: nobody wants it, or it is not understood.
    */
-  headerWhole(wants: (ns: string, name: string) => boolean): Packet | 'more' | 'pass' {
+  headerWhole(wants: (packet: Named) => boolean): Packet | 'more' | 'pass' {
     const message = readMessages(this.raw, this.masked)[0];
     const text = message === undefined ? null : textOf(message.payload);
     const header = text === null ? null : readPacketHeader(text);
     if (text === null || header === null) return 'pass';
     if (header.attachments === 0) return parsePacket(text, []) ?? 'pass';
-    const name = eventName(text, header.dataStart);
-    if (name === undefined || !wants(header.ns, name)) return 'pass';
+    const event = header.type === PacketType.BINARY_EVENT;
+    const name = event ? eventName(text, header.dataStart) : undefined;
+    if ((event && name === undefined) || !wants({ ...header, name })) return 'pass';
     this.head = { text, due: header.attachments, prior: [], from: this.length, got: 0 };
     this.payload = 0;
     return 'more';

@@ -46,7 +46,8 @@ function framedOnce(packet: Outgoing): Buffer {
 }
 const framed = new WeakMap<Outgoing, Buffer>();
 
-function framesOf({ text, attachments }: Outgoing, masked: boolean): Buffer {
+/** A packet as whole frames. */
+export function framesOf({ text, attachments }: Outgoing, masked: boolean): Buffer {
   const header = frame(Opcode.TEXT, text, masked);
   if (attachments.length === 0) return header;
   return Buffer.concat([header, ...attachments.map((bytes) => frame(Opcode.BINARY, bytes, masked))]);

@@ -37,5 +37,19 @@ export interface Interest {
   event(ns: string, name: string): boolean;
 }
 
+/** The same for what the legacy sends. */
+export interface LegacyInterest extends Interest {
+  /** Cheap; false: acknowledgements are not looked at. */
+  awaiting(): boolean;
+  /** Asked for each ACK and BINARY_ACK while `awaiting()`. */
+  acknowledgement(ns: string, id: number): boolean;
+}
+
 /** `pass`: its bytes go on as they came. A function: the packet is cut out, and the function starts its serving. */
 export type Verdict = 'pass' | (() => void);
+
+/**
+ * What becomes of a packet of the legacy's. `pass`: its bytes go on as they came. A packet: that goes in its place. `hold`: it
+ * waits, and all that follows it, until it is settled.
+ */
+export type Passage = 'pass' | 'hold' | Outgoing;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Packet } from './packet.js';
+import type { Packet, Passage } from './packet.js';
 import { AnswerScanner, encodePayload, joinPayload, PostFilter, payloadFrames, splitPayload } from './payload.js';
-import { expected, interest, items, type Message, readWire, takes } from './wire.fixture.js';
+import { expected, interest, items, legacyInterest, type Message, readWire, takes } from './wire.fixture.js';
 
 const RUNS = 300;
 const RS = '\x1e';
@@ -30,9 +30,23 @@ function filter(verdict: (packet: Packet) => boolean = (packet) => takes(packet.
   return { it, shown, served, foreign: () => foreign };
 }
 
-function scanner(watching = true) {
+function scanner(
+  watching = true,
+  awaited: readonly number[] = [],
+  passage: (packet: Packet) => Passage = () => 'hold',
+) {
   const shown: Packet[] = [];
-  const it = new AnswerScanner({ packet: (p) => shown.push(p) }, interest, () => watching, { forwardedDown: 0 });
+  const it = new AnswerScanner(
+    {
+      packet(packet) {
+        shown.push(packet);
+        return packet.type === 3 || packet.type === 6 ? passage(packet) : 'pass';
+      },
+    },
+    legacyInterest(awaited),
+    () => watching,
+    { forwardedDown: 0 },
+  );
   return { it, shown };
 }
 
@@ -188,8 +202,11 @@ describe('what the legacy answers', () => {
       ping: false,
       open: { sid: 's' },
     });
-    expect(scanner().it.scan(body('2'))).toEqual({ gone: false, ping: true, open: null });
-    expect(scanner().it.scan(body('42["x"]', '1'))).toEqual({ gone: true, ping: false, open: null });
+    expect(scanner().it.scan(body('2'))).toMatchObject({ gone: false, ping: true, open: null });
+    const last = body('42["x"]', '1');
+    const scanned = scanner().it.scan(last);
+    expect(scanned).toMatchObject({ gone: true, ping: false, open: null });
+    expect(scanned?.body).toBe(last);
   });
 
   test('CONNECT, DISCONNECT and CONNECT_ERROR are shown, events only while somebody watches', () => {
@@ -218,6 +235,55 @@ describe('what the legacy answers', () => {
     const { it } = scanner();
     it.scan(body(binaryHeader, b64('one')));
     expect(it.takeIncomplete()).toMatchObject({ text: binaryHeader, due: 2, attachments: [Buffer.from('one')] });
+  });
+
+  describe('an awaited acknowledgement', () => {
+    const ack = '43/app,7[[1.0]]';
+    const more = ['42["chat", 1]', ack, wanted, '2', '1'];
+
+    test('holds the answer; nothing behind it is looked at before it is settled', () => {
+      const { it, shown } = scanner(true, [7]);
+      const sent = body(...more);
+      expect(it.scan(sent)).toBeNull();
+      expect(shown.map((p) => p.text)).toEqual([ack]);
+      const scanned = it.settle();
+      expect(scanned).toMatchObject({ gone: true, ping: true });
+      expect(scanned?.body).toBe(sent);
+      expect(shown.map((p) => p.text)).toEqual([ack, wanted]);
+    });
+
+    test('is replaced by another packet, with attachments perhaps; the rest keeps its bytes', () => {
+      const { it } = scanner(true, [7]);
+      it.scan(body(...more));
+      const other = { text: '461-/app,7[[{"_placeholder":true,"num":0}]]', attachments: [Buffer.from('one')] };
+      expect(String(it.settle(other)?.body)).toBe(['42["chat", 1]', other.text, b64('one'), wanted, '2', '1'].join(RS));
+    });
+
+    test('with attachments: they are shown with it, and go with it', () => {
+      const binary = ['42["x"]', '462-7[{"_placeholder":true,"num":0},1]', b64('one'), b64('two'), '42["y"]'];
+      const { it, shown } = scanner(true, [7], () => ({ text: '437[[]]', attachments: [] }));
+      expect(String(it.scan(body(...binary))?.body)).toBe(['42["x"]', '437[[]]', '42["y"]'].join(RS));
+      expect(shown[0]?.attachments.map(String)).toEqual(['one', 'two']);
+      expect(it.attachmentsDue).toBe(0);
+    });
+
+    test('one after another in one answer', () => {
+      const { it } = scanner(true, [1, 2]);
+      expect(it.scan(body('431[]', '432[]', '433[]'))).toBeNull();
+      expect(it.settle({ text: '431[1]', attachments: [] })).toBeNull();
+      expect(String(it.settle()?.body)).toBe(['431[1]', '432[]', '433[]'].join(RS));
+    });
+
+    test('passes unseen where it is nobody’s, goes on as it comes, or lacks attachments', () => {
+      const { it, shown } = scanner(true, [7]);
+      for (const text of ['438[]', '43/other,7[]', '43/app7[]', '437', '43x', '43-7[]', '460-7[]', '43/app,[]']) {
+        expect(String(it.scan(body(text))?.body), text).toBe(text);
+      }
+      expect(String(it.scan(body('437[]'), 'passing').body)).toBe('437[]');
+      it.scan(body('461-7[{"_placeholder":true,"num":0}]'));
+      it.scan(body(b64('one')));
+      expect(shown).toEqual([]);
+    });
   });
 
   test('any packets: shown as the model says', () => {

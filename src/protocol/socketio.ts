@@ -31,7 +31,7 @@ export const Look = {
 export type Look = (typeof Look)[keyof typeof Look];
 
 /** Where `peek` leaves what it read: one object, reused, since a splice asks for every message. */
-export const peeked = { type: -1, attachments: 0, ns: '/', name: '' };
+export const peeked = { type: -1, attachments: 0, ns: '/', name: '', id: -1 };
 
 /**
  * Reads header and event name from the first bytes of an Engine.IO message (`4…`), in place.
@@ -88,6 +88,35 @@ export function peek(b: Buffer, start: number, end: number, complete: boolean): 
     any |= c;
   }
   return unfinished;
+}
+
+/**
+ * Reads namespace and id of an acknowledgement, in place: call it where `peek` found OTHER with type ACK or BINARY_ACK.
+ * NAMED: `peeked.ns` and `peeked.id` are set. SLOW: the namespace is longer than the peek.
+ */
+export function peekAck(b: Buffer, start: number, end: number, complete: boolean): Look {
+  let i = start + 2;
+  if (peeked.type === PacketType.BINARY_ACK) {
+    while (b[i] !== 0x2d) i++; // `peek` has seen it
+    i++;
+  }
+  const unfinished = complete ? Look.UNKNOWN : end - start >= PEEK ? Look.SLOW : Look.MORE;
+  peeked.ns = '/';
+  if (i < end && b[i] === 0x2f) {
+    const from = i;
+    while (i < end && b[i] !== 0x2c) i++;
+    if (i === end) return unfinished;
+    peeked.ns = b.toString('utf8', from, i);
+    i++;
+  }
+  const digits = i;
+  let id = 0;
+  for (; i < end && b[i]! >= 48 && b[i]! <= 57; i++) id = id * 10 + b[i]! - 48;
+  if (i - digits > MAX_ID_DIGITS) return Look.UNKNOWN;
+  if (i === end) return unfinished; // arguments follow
+  if (i === digits) return Look.UNKNOWN;
+  peeked.id = id;
+  return Look.NAMED;
 }
 
 /** A packet's header: `4`, type, attachments, namespace, id. */

@@ -9,6 +9,7 @@ import {
   chunks,
   expected,
   interest,
+  legacyInterest,
   type Message,
   masks,
   messages,
@@ -163,10 +164,11 @@ test('from the legacy: passes all, shows before it passes, puts in', () => {
             const earlier = sent.data.filter((_, i) => i < at && want.passed.includes(i));
             expect(before, 'passed before it was shown').toBeLessThanOrEqual(Buffer.concat(earlier).length);
             if (shown.length % 3 === 0) put();
+            return 'pass';
           },
           violation: (why) => expect.unreachable(why),
         },
-        interest,
+        legacyInterest(),
         { watching: () => true, counters: { forwardedDown: 0 } },
       );
       let turn = 0;

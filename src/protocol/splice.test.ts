@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Open } from './engineio.js';
 import { closeFrame } from './frame.js';
-import type { Outgoing, Packet } from './packet.js';
+import type { Outgoing, Packet, Passage } from './packet.js';
 import { BrowserSplice, type BrowserSpliceOptions, LegacySplice } from './splice.js';
-import { interest, readWire, takes, wireFrame } from './wire.fixture.js';
+import { interest, legacyInterest, readWire, takes, wireFrame } from './wire.fixture.js';
 
 const KEY = Buffer.from([1, 2, 3, 4]);
 const up = (text: string, fin = true, opcode = 1) => wireFrame(opcode, fin, Buffer.from(text), KEY);
@@ -41,7 +41,15 @@ function browser(options: Partial<BrowserSpliceOptions> = {}) {
   return { it, out, log, shown, served, counters, passed: () => Buffer.concat(out) };
 }
 
-function legacy(options: { watching?: boolean; enabled?: boolean } = {}) {
+interface LegacyCase {
+  readonly watching?: boolean;
+  readonly enabled?: boolean;
+  /** Ids of acknowledgements that are awaited, and what becomes of them. */
+  readonly awaited?: readonly number[];
+  readonly passage?: (packet: Packet) => Passage;
+}
+
+function legacy({ watching = true, enabled = true, awaited = [], passage = () => 'hold' }: LegacyCase = {}) {
   const out: Buffer[] = [];
   const log: string[] = [];
   const shown: Packet[] = [];
@@ -50,14 +58,17 @@ function legacy(options: { watching?: boolean; enabled?: boolean } = {}) {
   const it: LegacySplice = new LegacySplice(
     {
       pass: (bytes) => out.push(Buffer.from(bytes)),
-      packet: (packet) => shown.push(packet),
+      packet(packet) {
+        shown.push(packet);
+        return packet.type === 3 || packet.type === 6 ? passage(packet) : 'pass';
+      },
       open: (open) => opens.push(open),
       engine: (type, text) => log.push(`engine ${type}${text}`),
       close: (code) => log.push(`close ${code}`),
       violation: (why) => log.push(why),
     },
-    interest,
-    { watching: () => options.watching ?? true, counters, enabled: options.enabled ?? true },
+    legacyInterest(awaited),
+    { watching: () => watching, counters, enabled },
   );
   return { it, out, log, shown, opens, counters, passed: () => Buffer.concat(out) };
 }
@@ -472,8 +483,14 @@ describe('from the legacy', () => {
   test('CONNECT is shown before the browser gets any of it', () => {
     const order: string[] = [];
     const it = new LegacySplice(
-      { pass: (b) => order.push(b.toString('latin1')), packet: (p) => order.push(`shown ${p.text}`) },
-      interest,
+      {
+        pass: (b) => order.push(b.toString('latin1')),
+        packet(p) {
+          order.push(`shown ${p.text}`);
+          return 'pass';
+        },
+      },
+      legacyInterest(),
       { watching: () => false, counters: { forwardedDown: 0 } },
     );
     const bytes = down('40{"sid":"x"}');
@@ -583,7 +600,161 @@ describe('from the legacy', () => {
     expect(shown).toEqual([]);
     expect(it.heldBytes).toBe(chunk.length + down(chat).length);
     it.release();
-    expect(passed().equals(Buffer.concat([chunk, down(chat), oursDown]))).toBe(true);
+    expect(passed().equals(Buffer.concat([chunk, oursDown, down(chat)]))).toBe(true);
     expect(it.heldBytes).toBe(0);
+  });
+
+  describe('an awaited acknowledgement', () => {
+    const ack = '43/app,7[[1.0]]';
+    const binaryAck = '462-7[{"_placeholder":true,"num":0},{"_placeholder":true,"num":1}]';
+    const before = down(chat);
+    const behind = Buffer.concat([down(offer), down('2'), down(chat)]);
+
+    test('waits with all that follows it, wherever the stream is cut, and then passes with its bytes', () => {
+      const bytes = Buffer.concat([before, down(ack), behind]);
+      for (const [a, b] of cuts(bytes)) {
+        const { it, shown, passed, log, counters } = legacy({ awaited: [7] });
+        it.write(a);
+        it.write(b);
+        a.fill(0);
+        b.fill(0); // the reader's buffer is used again
+        expect(passed().equals(before)).toBe(true);
+        expect(it.holding).toBe(true);
+        expect(it.heldBytes).toBe(behind.length);
+        expect(shown.map((p) => p.text)).toEqual([ack]);
+        expect(it.atBoundary).toBe(true);
+        it.settle();
+        expect(passed().equals(bytes)).toBe(true);
+        expect(shown.map((p) => p.text)).toEqual([ack, offer]);
+        expect(log).toEqual(['engine 2']);
+        expect(counters.forwardedDown).toBe(4);
+        expect([it.holding, it.heldBytes]).toEqual([false, 0]);
+      }
+    });
+
+    test('is replaced by another, attachments and all, wherever the stream is cut', () => {
+      const other: Outgoing = { text: '461-7[[{"_placeholder":true,"num":0}]]', attachments: [Buffer.from('new')] };
+      const whole = Buffer.concat([down(binaryAck), down('one', true, 2), down('two', true, 2)]);
+      const bytes = Buffer.concat([before, whole, behind]);
+      const want = Buffer.concat([before, down(other.text), down('new', true, 2), behind]);
+      for (const [a, b] of cuts(bytes)) {
+        for (const at of ['once', 'later'] as const) {
+          const { it, shown, passed } = legacy({ awaited: [7], passage: () => (at === 'once' ? other : 'hold') });
+          it.write(a);
+          it.write(b);
+          it.settle(other);
+          expect(shown[0]?.attachments.map(String)).toEqual(['one', 'two']);
+          expect(passed().equals(want)).toBe(true);
+        }
+      }
+    });
+
+    test('fragments: its own frames pass again', () => {
+      const bytes = Buffer.concat([
+        down('43/ap', false),
+        down('', true, 9),
+        down('p,7[', false, 0),
+        down(']', true, 0),
+      ]);
+      for (const [a, b] of cuts(bytes)) {
+        const { it, passed } = legacy({ awaited: [7] });
+        it.write(a);
+        it.write(b);
+        it.settle();
+        const sort = (all: Buffer) =>
+          readWire(all)
+            .map((f) => `${f.opcode} ${f.payload}`)
+            .sort();
+        expect(sort(passed())).toEqual(sort(bytes));
+      }
+    });
+
+    test('one behind another waits in its turn', () => {
+      const { it, shown, passed } = legacy({ awaited: [1, 2] });
+      const bytes = Buffer.concat([down('431[]'), down(chat), down('432[]'), down('433[]')]);
+      it.write(bytes);
+      it.settle();
+      expect(shown.map((p) => p.id)).toEqual([1, 2]);
+      expect(passed().equals(Buffer.concat([down('431[]'), down(chat)]))).toBe(true);
+      it.settle();
+      expect(passed().equals(bytes)).toBe(true);
+    });
+
+    test('what is put in meanwhile goes behind what was there by then, and counts as waiting', () => {
+      const { it, passed } = legacy({ awaited: [7] });
+      it.write(Buffer.concat([down('437[]'), down(chat)]));
+      it.inject([ours]);
+      it.write(down('2'));
+      expect(it.queuedBytes).toBe(ours.text.length);
+      expect(passed().length).toBe(0);
+      it.settle();
+      expect(passed().equals(Buffer.concat([down('437[]'), down(chat), oursDown, down('2')]))).toBe(true);
+      expect(it.queuedBytes).toBe(0);
+    });
+
+    test('what is put in meanwhile waits for the end of a packet that has begun', () => {
+      const { it, passed } = legacy({ awaited: [7] });
+      const [first, last] = [down('42["a",', false), down('1]', true, 0)];
+      it.write(Buffer.concat([down('437[]'), first]));
+      it.inject([ours]);
+      it.write(last);
+      it.settle();
+      expect(passed().equals(Buffer.concat([down('437[]'), first, last, oursDown]))).toBe(true);
+    });
+
+    test('behind the hold of an upgrade', () => {
+      const { it, shown, passed } = legacy({ awaited: [7], enabled: false });
+      it.hold();
+      it.write(Buffer.concat([down('437[]'), down(chat)]));
+      expect(shown).toEqual([]);
+      it.settle(); // nothing waits for it yet
+      it.enabled = true;
+      it.inject([ours]);
+      it.release();
+      expect(shown.map((p) => p.id)).toEqual([7]);
+      expect(passed().length).toBe(0);
+      it.settle();
+      expect(passed().equals(Buffer.concat([down('437[]'), down(chat), oursDown]))).toBe(true);
+    });
+
+    test('the hold of an upgrade keeps its place behind it', () => {
+      const { it, passed } = legacy({ awaited: [7] });
+      it.write(Buffer.concat([down('437[]'), down(chat)]));
+      it.hold();
+      it.settle();
+      expect(passed().equals(down('437[]'))).toBe(true);
+      it.release();
+      expect(passed().equals(Buffer.concat([down('437[]'), down(chat)]))).toBe(true);
+    });
+
+    test('at the end all goes on, and nothing waits any more', () => {
+      const { it, passed } = legacy({ awaited: [1, 2] });
+      const bytes = Buffer.concat([down('431[]'), down('432[]'), closeFrame(1000)]);
+      it.write(bytes);
+      it.end();
+      expect(passed().equals(bytes)).toBe(true);
+    });
+
+    test('passes unseen where it is nobody’s, and where nothing is awaited', () => {
+      const bytes = Buffer.concat(
+        ['438[]', '43/other,7[]', '43/app7[]', '437', '43x', '43-7[]', '43/app,[]', `43/${'n'.repeat(120)},7[]`].map(
+          (text) => down(text),
+        ),
+      );
+      const { it, shown, passed } = legacy({ awaited: [7] });
+      it.write(bytes);
+      expect(passed().equals(bytes)).toBe(true);
+      const none = legacy();
+      none.it.write(down('437[]'));
+      expect([shown, none.shown]).toEqual([[], []]);
+    });
+
+    test('threat: over 1 MiB it is not kept', () => {
+      const { it, shown, passed } = legacy({ awaited: [7] });
+      const bytes = down(`437["${'x'.repeat(1 << 20)}"]`);
+      it.write(Buffer.from(bytes));
+      expect(passed().equals(bytes)).toBe(true);
+      expect(shown).toEqual([]);
+    });
   });
 });

@@ -1,11 +1,21 @@
 // The two directions of a browser's WebSocket, relayed as bytes and looked into on the way: named events are cut out
 // of what the browser sends, packets of ours are put in between whole packets. Knows no socket, no service, no call.
+
+import { Backlog } from './backlog.js';
 import { type Open, readOpen } from './engineio.js';
 import type { Violation } from './frame.js';
 import { FrameWalk, Plan } from './frames.js';
-import type { Incomplete } from './gather.js';
-import { type Interest, type Outgoing, type Packet, PacketType, type Verdict } from './packet.js';
-import { Look, MAX_ATTACHMENTS, peek, peeked } from './socketio.js';
+import type { Incomplete, Named } from './gather.js';
+import {
+  type Interest,
+  type LegacyInterest,
+  type Outgoing,
+  type Packet,
+  PacketType,
+  type Passage,
+  type Verdict,
+} from './packet.js';
+import { Look, MAX_ATTACHMENTS, peek, peekAck, peeked } from './socketio.js';
 
 export interface BrowserOut {
   /** Bytes for the legacy, in order. A slice of the chunk that was written where nothing had to be kept. */
@@ -95,8 +105,8 @@ export class BrowserSplice extends FrameWalk {
     return !this.known && !this.upgrading;
   }
 
-  protected wants(ns: string, name: string): boolean {
-    return this.interest.event(ns, name);
+  protected wants({ ns, name }: Named): boolean {
+    return name === undefined || this.interest.event(ns, name);
   }
 
   protected show(packet: Packet): Verdict {
@@ -131,13 +141,20 @@ export class BrowserSplice extends FrameWalk {
   protected mayInject(): boolean {
     return !this.upgrading;
   }
+
+  protected putOff(): void {
+    // Nothing of the browser's waits for a word.
+  }
 }
 
 export interface LegacyOut {
   /** Bytes for the browser, in order: the legacy's, and ours between its packets. */
   pass(bytes: Buffer): void;
-  /** CONNECT, DISCONNECT, CONNECT_ERROR, or a watched event; it passes right after. */
-  packet(packet: Packet): void;
+  /**
+   * CONNECT, DISCONNECT, CONNECT_ERROR, a watched event or an awaited acknowledgement, before the browser gets any of it.
+   * After `hold` comes `settle`; the owner stops reading meanwhile.
+   */
+  packet(packet: Packet): Passage;
   /** The Engine.IO handshake; it has passed. */
   open?(handshake: Open): void;
   /** An Engine.IO packet other than a message has passed (`2`, `3probe`, `1`); `text` is what follows the type. */
@@ -158,16 +175,19 @@ export interface LegacySpliceOptions {
 /** What is gathered to be shown at most: larger packets pass unseen. */
 const MAX_SHOWN = 1 << 20;
 
-/** Legacy to browser: frames without a mask. Nothing is ever cut out. */
+/** Legacy to browser: frames without a mask. Nothing is taken; an acknowledgement may be held back or replaced. */
 export class LegacySplice extends FrameWalk {
   private injecting: boolean;
   private opened = false;
-  private held: Buffer[] | null = null;
-  private heldLength = 0;
+  /** The owner keeps all back. */
+  private shut = false;
+  /** Nothing waits any more. */
+  private ending = false;
+  private readonly backlog = new Backlog();
 
   constructor(
     private readonly out: LegacyOut,
-    private readonly interest: Interest,
+    private readonly interest: LegacyInterest,
     private readonly options: LegacySpliceOptions,
   ) {
     super(false, false);
@@ -175,16 +195,22 @@ export class LegacySplice extends FrameWalk {
   }
 
   write(chunk: Buffer): void {
-    if (this.held === null) this.walk(chunk);
-    else {
-      this.held.push(Buffer.from(chunk));
-      this.heldLength += chunk.length;
-    }
+    if (this.holding) this.backlog.add(chunk);
+    else this.walk(chunk);
   }
 
-  /** Packets for the browser, at the next whole-packet boundary. False: the browser can't get them any more. */
+  /**
+   * Packets for the browser, at the next whole-packet boundary; behind all that is kept back by then. False: the browser
+   * can't get them any more.
+   */
   inject(packets: readonly Outgoing[]): boolean {
-    return this.put(packets);
+    if (!this.holding) return this.put(packets);
+    if (this.canPut) this.backlog.put(packets);
+    return this.canPut;
+  }
+
+  override get queuedBytes(): number {
+    return super.queuedBytes + this.backlog.ours;
   }
 
   /** Whether packets of ours may be put in; they wait until then. */
@@ -199,26 +225,46 @@ export class LegacySplice extends FrameWalk {
 
   /** Keeps back all that is written, and what is injected, until `release`. The owner stops reading meanwhile. */
   hold(): void {
-    this.held ??= [];
-  }
-
-  /** Bytes that are kept back. */
-  get heldBytes(): number {
-    return this.heldLength;
+    this.shut = true;
   }
 
   release(): void {
-    const { held } = this;
-    if (held === null) return;
-    this.heldLength = 0;
-    for (const chunk of held) this.walk(chunk); // ours come after all of it
-    this.held = null;
-    this.drain();
+    this.shut = false;
+    this.goOn();
+  }
+
+  /** The packet for which `packet` answered `hold` passes, or another in its place, and then what was kept back behind it. */
+  settle(other?: Outgoing): void {
+    if (!this.isWaiting) return;
+    this.settled(other);
+    this.goOn();
+  }
+
+  /** Whether anything is kept back, by `hold` or behind a packet that waits. */
+  get holding(): boolean {
+    return this.shut || this.isWaiting;
+  }
+
+  /** The sender's bytes that are kept back. */
+  get heldBytes(): number {
+    return this.backlog.bytes;
   }
 
   override end(): void {
+    this.ending = true;
+    this.settled();
     this.release();
     super.end();
+  }
+
+  private goOn(): void {
+    while (!this.holding) {
+      const next = this.backlog.take();
+      if (next === undefined) break;
+      if (Buffer.isBuffer(next)) this.walk(next);
+      else this.put(next as readonly Outgoing[]);
+    }
+    this.drain();
   }
 
   /** A watched packet of which the browser got the header by polling; the rest is shown once it has come. */
@@ -239,8 +285,10 @@ export class LegacySplice extends FrameWalk {
     const look = peek(b, start, end, complete);
     if (look === Look.MORE) return Plan.MORE;
     if (look === Look.UNKNOWN) return Plan.PASS;
-    if (look === Look.OTHER)
-      return peeked.type <= 1 || peeked.type === PacketType.CONNECT_ERROR ? Plan.SHOW : Plan.PASS;
+    if (look === Look.OTHER) {
+      if (peeked.type <= 1 || peeked.type === PacketType.CONNECT_ERROR) return Plan.SHOW;
+      return this.interest.awaiting() ? this.acknowledgement(b, start, end, complete) : Plan.PASS;
+    }
     if (!this.options.watching()) return Plan.PASS;
     return look === Look.SLOW || this.interest.event(peeked.ns, peeked.name) ? Plan.SHOW : Plan.PASS;
   }
@@ -249,13 +297,28 @@ export class LegacySplice extends FrameWalk {
     return false;
   }
 
-  protected wants(ns: string, name: string): boolean {
-    return this.interest.event(ns, name);
+  protected wants({ type, ns, id, name }: Named): boolean {
+    if (type === PacketType.ACK || type === PacketType.BINARY_ACK) {
+      return id !== undefined && this.interest.acknowledgement(ns, id);
+    }
+    return name === undefined || this.interest.event(ns, name);
   }
 
-  protected show(packet: Packet): Verdict {
-    this.out.packet(packet);
-    return 'pass';
+  protected show(packet: Packet): Verdict | 'hold' {
+    const passage = this.out.packet(packet);
+    if (passage === 'hold') return this.ending ? 'pass' : 'hold';
+    return passage === 'pass' ? 'pass' : () => this.replace(passage);
+  }
+
+  private acknowledgement(b: Buffer, start: number, end: number, complete: boolean): Plan {
+    const look = peekAck(b, start, end, complete);
+    if (look === Look.MORE) return Plan.MORE;
+    if (look === Look.SLOW) return Plan.SHOW;
+    return look === Look.NAMED && this.interest.acknowledgement(peeked.ns, peeked.id) ? Plan.SHOW : Plan.PASS;
+  }
+
+  protected putOff(rest: Buffer): void {
+    this.backlog.giveBack(rest);
   }
 
   protected engine(text: string): void {
@@ -287,6 +350,6 @@ export class LegacySplice extends FrameWalk {
   }
 
   protected mayInject(): boolean {
-    return this.injecting && this.held === null;
+    return this.injecting && !this.holding;
   }
 }

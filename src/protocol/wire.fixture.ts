@@ -1,11 +1,17 @@
 // Material for this folder's fuzz tests: arbitrary messages, their frames cut and mixed at random, and a slow, plain
 // model of what a splice or a payload filter has to do with them, written without any of the code under test.
 import fc from 'fast-check';
-import type { Interest } from './packet.js';
+import type { Interest, LegacyInterest } from './packet.js';
 
 export const LONG_NAME = `long-${'n'.repeat(120)}`;
 const WANTED = new Set(['call-offer', 'ice-candidate', 'wanted é', 'pass-me', LONG_NAME, '5']);
 export const interest: Interest = { event: (ns, name) => ns !== '/other' && WANTED.has(name) };
+/** The same, of the legacy's; of its acknowledgements those whose id is in the list, in `/` and `/app`. */
+export const legacyInterest = (awaited: readonly number[] = []): LegacyInterest => ({
+  ...interest,
+  awaiting: () => awaited.length > 0,
+  acknowledgement: (ns, id) => (ns === '/' || ns === '/app') && awaited.includes(id),
+});
 /** The verdict of the test's owner: what it is shown and does not take. */
 export const takes = (name: string | undefined): boolean => name !== undefined && name !== 'pass-me';
 

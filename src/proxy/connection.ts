@@ -2,16 +2,18 @@
 // shows their events to the services, and takes what those send. Knows nothing of calls, frames or payloads.
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { type Clock, systemClock } from '../base/clock.js';
 import type { ConnectionNumber, Namespace, SocketId } from '../base/ids.js';
-import type { DropCause, InboundEvent, Peer, Service } from '../base/service.js';
+import type { Acknowledged, DropCause, InboundEvent, Peer, Service } from '../base/service.js';
 import type { TokenVerifier } from '../identity/identity.js';
 import { readToken, type TokenBearer, type TokenSource } from '../identity/token-source.js';
-import type { Interest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
+import type { Interest, LegacyInterest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
 import { PacketType } from '../protocol/packet.js';
 import { decodeArgs, encodeAck } from '../protocol/socketio.js';
 import type { Signals } from '../telemetry/signals.js';
+import { Awaited } from './awaited.js';
 import type { Connected, Registry } from './registry.js';
-import type { Connections, PacketOwner, Transport } from './transport.js';
+import type { Connections, PacketOwner, Passing, Transport } from './transport.js';
 
 export interface ConnectionDeps {
   readonly services: readonly Service[];
@@ -19,6 +21,7 @@ export interface ConnectionDeps {
   readonly verifier: TokenVerifier;
   readonly tokenFrom: readonly TokenSource[];
   readonly signals: Signals;
+  readonly clock?: Clock;
 }
 
 /** Namespaces that a connection may be asking for at once; a browser uses a handful. */
@@ -56,8 +59,10 @@ class Connection implements PacketOwner, Connected {
   readonly interest: Interest = {
     event: (ns, name) => this.#serving.byEvent.has(name) && this.#peers.has(ns),
   };
-  readonly legacyInterest: Interest = {
+  readonly legacyInterest: LegacyInterest = {
     event: (ns, name) => this.#serving.watchedBy.has(name) && this.#peers.has(ns),
+    awaiting: () => this.#awaited.size > 0,
+    acknowledgement: (ns, id) => this.#awaited.has(ns, id),
   };
 
   readonly #serving: Serving;
@@ -71,6 +76,8 @@ class Connection implements PacketOwner, Connected {
   readonly #bearer: Omit<TokenBearer, 'auth'>;
   /** Events taken and not served yet, in their order: a transport serves them once what came before has passed. */
   readonly #taken = new Map<() => void, string>();
+  /** Acknowledgements of forwarded events that a service wants to see. */
+  readonly #awaited: Awaited;
   #foreign = false;
   #closed = false;
 
@@ -78,6 +85,12 @@ class Connection implements PacketOwner, Connected {
     this.number = number;
     this.#serving = serving;
     const asked = serving.tokenFrom.some((source) => source.from !== 'auth');
+    const { signals, clock = systemClock } = serving;
+    this.#awaited = new Awaited({
+      clock,
+      bound: (what, detail) => signals.bound(what, { ...detail, connection: number }),
+      failed: (error) => signals.internalError('an acknowledgement of the legacy', error),
+    });
     this.#bearer = asked ? { url: request.url, headers: request.headers } : { url: undefined, headers: {} };
   }
 
@@ -125,23 +138,30 @@ class Connection implements PacketOwner, Connected {
     }
   }
 
-  fromLegacy(packet: Packet): void {
+  fromLegacy(packet: Packet): Passing {
     switch (packet.type) {
       case PacketType.CONNECT:
         this.#accepted(packet);
-        return;
+        return undefined;
       case PacketType.CONNECT_ERROR:
         this.#connecting.delete(packet.ns);
-        return;
+        return undefined;
       case PacketType.DISCONNECT:
         this.#leave(packet.ns, 'browser');
-        return;
+        return undefined;
       case PacketType.EVENT:
       case PacketType.BINARY_EVENT:
         this.#passed(packet);
-        return;
-      default:
+        return undefined;
+      case PacketType.ACK:
+      case PacketType.BINARY_ACK:
+        return this.#acknowledged(packet);
     }
+  }
+
+  /** The service wants to see the acknowledgement of an event that goes to the legacy. */
+  await(packet: Packet, acknowledged: Acknowledged | undefined): void {
+    if (acknowledged && packet.id !== undefined) this.#awaited.add(packet.ns, packet.id, acknowledged);
   }
 
   closed(cause: DropCause): void {
@@ -161,8 +181,11 @@ class Connection implements PacketOwner, Connected {
     try {
       const event = new PacketEvent(packet, peer, this);
       if (event.broken) return 'pass';
-      const { serve } = service.route(event);
-      if (!serve) return 'pass';
+      const { serve, acknowledged } = service.route(event);
+      if (!serve) {
+        this.await(packet, acknowledged);
+        return 'pass';
+      }
       const once = (): void => {
         if (this.#taken.delete(once)) serve();
       };
@@ -210,6 +233,7 @@ class Connection implements PacketOwner, Connected {
     if (!peer) return;
     this.#peers.delete(ns);
     this.#recoverable.delete(ns);
+    this.#awaited.forget(ns);
     this.#serving.registry.remove(peer);
     for (const service of this.#serving.services) service.disconnected(peer, cause);
   }
@@ -225,6 +249,24 @@ class Connection implements PacketOwner, Connected {
         this.#serving.signals.internalError(`watching ${packet.name}`, error);
       }
     }
+  }
+
+  #acknowledged(packet: Packet): Passing {
+    const { ns, id } = packet;
+    const peer = this.#peers.get(ns);
+    const args = decodeArgs(packet);
+    if (!peer || id === undefined || args === null) return undefined;
+    const replaced = this.#awaited.came(ns, id, args);
+    const encoded = (other: readonly unknown[] | null): Outgoing | undefined => {
+      if (!other || this.#peers.get(ns) !== peer) return undefined;
+      try {
+        return encodeAck(ns, id, other);
+      } catch (error) {
+        this.#serving.signals.internalError('an acknowledgement of the legacy', error);
+        return undefined;
+      }
+    };
+    return replaced instanceof Promise ? replaced.then(encoded) : encoded(replaced);
   }
 
   #tokenOf(packet: Packet): string | undefined {
@@ -279,8 +321,10 @@ class PacketEvent implements InboundEvent {
     if (this.#stillThere()) this.#connection.transport?.send([encodeAck(ns, id, [arg])]);
   }
 
-  forward(): void {
-    if (this.#stillThere()) this.#connection.transport?.forward(this.#acked ? withoutId(this.#packet) : this.#packet);
+  forward(acknowledged?: Acknowledged): void {
+    if (!this.#stillThere()) return;
+    if (!this.#acked) this.#connection.await(this.#packet, acknowledged);
+    this.#connection.transport?.forward(this.#acked ? withoutId(this.#packet) : this.#packet);
   }
 
   #stillThere(): boolean {

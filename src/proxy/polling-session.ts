@@ -6,12 +6,12 @@ import type { Clock } from '../base/clock.js';
 import type { DropCause } from '../base/service.js';
 import type { Incomplete } from '../protocol/frames.js';
 import type { Outgoing } from '../protocol/packet.js';
-import type { Filtered } from '../protocol/payload.js';
+import type { Filtered, Scanned } from '../protocol/payload.js';
 import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
-import { endWith, repeated } from './polling-headers.js';
+import { endWith, repeated, withoutHeader } from './polling-headers.js';
 import { Outbox } from './polling-outbox.js';
 import { PollingPosts, type PostSession } from './polling-post.js';
 import { Presence } from './polling-presence.js';
@@ -67,6 +67,8 @@ export class PollingSession implements Transport, PostSession {
   legacyGet: LegacyGet | null = null;
   /** What the legacy answered and nobody fetched yet. */
   held: LegacyAnswer | null = null;
+  /** What the legacy answered and nobody may fetch yet: an acknowledgement in it is held back. */
+  waiting: LegacyAnswer | null = null;
   /** A large answer is on its way to the browser: nothing of ours may get in between. */
   streaming = false;
   /** Our own packets, waiting for a GET. */
@@ -129,7 +131,7 @@ export class PollingSession implements Transport, PostSession {
       this.pass(request, response);
       return;
     }
-    if (!this.held && !this.legacyGet) this.#openLegacyGet(request);
+    if (!this.held && !this.waiting && !this.legacyGet) this.#openLegacyGet(request);
     const get: BrowserGet = { request, response };
     this.pending = get;
     response.on('close', () => this.#browserGone(get));
@@ -185,8 +187,39 @@ export class PollingSession implements Transport, PostSession {
     if (answer.status === 200) {
       this.#answerHeaders = answer.rawHeaders;
       this.#presence.known();
-      if (answer.text) this.scan(answer.text);
+      const scanned = answer.text && this.traffic.scan(answer.text);
+      if (scanned instanceof Promise) {
+        this.#wait(answer, scanned);
+        return;
+      }
+      if (scanned) {
+        this.#scanned(scanned);
+        this.#fetchable(withBody(answer, scanned.body));
+        return;
+      }
     } else if (this.state === 'polling') this.#goodbye(answer.status >= 500 ? 'legacy' : undefined);
+    this.#fetchable(answer);
+  }
+
+  /** An acknowledgement in it is held back: the browser's GET waits, everything else goes on. */
+  #wait(answer: LegacyAnswer, scanned: Promise<Scanned>): void {
+    this.waiting = answer;
+    scanned
+      .then((now) => {
+        if (this.waiting !== answer) return;
+        this.waiting = null;
+        this.#scanned(now);
+        this.#fetchable(withBody(answer, now.body));
+      })
+      .catch((error: unknown) => {
+        this.fault(error);
+        if (this.waiting !== answer) return;
+        this.waiting = null;
+        this.#fetchable(answer);
+      });
+  }
+
+  #fetchable(answer: LegacyAnswer): void {
     if (this.#left) this.gone = true;
     if (this.state === 'ws') {
       this.#legacyGetOver(answer);
@@ -210,9 +243,12 @@ export class PollingSession implements Transport, PostSession {
     this.#die('legacy');
   }
 
-  /** What the legacy said, before it passes. */
+  /** What the legacy said, as it passes. */
   scan(text: Buffer): void {
-    const { gone, ping } = this.traffic.scan(text);
+    this.#scanned(this.traffic.scanPassing(text));
+  }
+
+  #scanned({ gone, ping }: Scanned): void {
     if (this.state !== 'polling') return;
     if (ping) this.#presence.pinged();
     if (gone) this.#goodbye(undefined);
@@ -275,7 +311,7 @@ export class PollingSession implements Transport, PostSession {
   }
 
   #mayOwn(): boolean {
-    return !this.own.empty && this.traffic.open === 0 && !this.gone && !this.streaming;
+    return !this.own.empty && this.traffic.open === 0 && !this.gone && !this.streaming && !this.waiting;
   }
 
   #answerOwn(get: Pick<BrowserGet, 'response'>, body: Buffer): void {
@@ -337,8 +373,11 @@ export class PollingSession implements Transport, PostSession {
     this.#endAtLegacy();
     const get = this.pending;
     if (get) {
-      const last = this.#mayOwn() ? Buffer.concat([this.own.takePayload(), SEPARATOR, CLOSE]) : CLOSE;
-      this.#answerOwn(get, last);
+      const said = this.waiting?.text;
+      this.waiting = null;
+      const before = said ? [said, SEPARATOR] : [];
+      const own = this.#mayOwn() ? [this.own.takePayload(), SEPARATOR] : [];
+      this.#answerOwn(get, Buffer.concat([...before, ...own, CLOSE]));
     } else this.#farewell = true;
     this.#die('drain');
   }
@@ -372,7 +411,7 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     this.#goodbye(status === 0 || status >= 500 ? 'legacy' : undefined);
-    if (this.pending || this.legacyGet || this.held) return;
+    if (this.pending || this.legacyGet || this.held || this.waiting) return;
     if (status === 0) this.#endAtLegacy();
     this.#die('legacy');
   }
@@ -400,7 +439,7 @@ export class PollingSession implements Transport, PostSession {
     this.#successor = successor;
     const { held } = this;
     this.held = null;
-    if (held || !this.legacyGet) this.#legacyGetOver(held);
+    if (held || (!this.legacyGet && !this.waiting)) this.#legacyGetOver(held);
   }
 
   /** Its WebSocket is gone. Before the browser's `5` the session goes on polling. */
@@ -466,6 +505,7 @@ export class PollingSession implements Transport, PostSession {
     if (!this.streaming) this.legacyGet?.abort();
     this.legacyGet = null;
     this.held = null;
+    this.waiting = null;
     this.#ahead.take();
     this.own.take();
     if (this.#farewell) {
@@ -475,6 +515,18 @@ export class PollingSession implements Transport, PostSession {
       });
     } else this.#parts.forget(this);
   }
+}
+
+/** The same answer with a body that was decoded and changed; the very same where nothing was. */
+function withBody(answer: LegacyAnswer, body: Buffer): LegacyAnswer {
+  if (body === answer.text) return answer;
+  return {
+    ...answer,
+    rawHeaders: withoutHeader(answer.rawHeaders, 'content-encoding'),
+    body,
+    encoded: false,
+    text: body,
+  };
 }
 
 /** Whether the browser says `1`: nothing comes after it. */

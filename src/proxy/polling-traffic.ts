@@ -1,8 +1,8 @@
 // What has passed on a polling session in either direction, as far as the rest depends on it: attachments that are
 // still to come, sockets that are connected. Knows nothing of requests.
 import type { Incomplete } from '../protocol/frames.js';
-import { type Packet, PacketType } from '../protocol/packet.js';
-import { AnswerScanner, type Filtered, PostFilter } from '../protocol/payload.js';
+import { type Outgoing, type Packet, PacketType, type Passage } from '../protocol/packet.js';
+import { AnswerScanner, type Filtered, PostFilter, type Scanned } from '../protocol/payload.js';
 import type { Counters } from '../telemetry/signals.js';
 import type { PacketOwner } from './transport.js';
 
@@ -11,14 +11,19 @@ export class SessionTraffic {
   sockets = 0;
   readonly #fromLegacy: AnswerScanner;
   readonly #fromBrowser: PostFilter;
+  /** What settles the packet that is held. */
+  #word: Promise<Outgoing | undefined> | undefined;
 
   /** `maxPayload` in bytes; bounds the attachments that are kept of one event. */
   constructor(owner: PacketOwner, maxPayload: number, counters: Counters) {
     const shown = {
-      packet: (packet: Packet): void => {
+      packet: (packet: Packet): Passage => {
         if (packet.type === PacketType.CONNECT) this.sockets++;
         else if (packet.type === PacketType.DISCONNECT) this.sockets--;
-        owner.fromLegacy(packet);
+        const passing = owner.fromLegacy(packet);
+        if (!(passing instanceof Promise)) return passing ?? 'pass';
+        this.#word = passing;
+        return 'hold';
       },
     };
     const taken = {
@@ -37,9 +42,24 @@ export class SessionTraffic {
     return this.#fromLegacy.attachmentsDue;
   }
 
-  /** What the legacy says, before it passes: whether it says goodbye, or pings. */
-  scan(text: Buffer): { readonly gone: boolean; readonly ping: boolean } {
-    return this.#fromLegacy.scan(text);
+  /**
+   * A whole answer of the legacy's, before it passes. A promise: a packet in it is held, so the browser must not get it
+   * before that settles, in bounded time, and no other answer may be scanned. Never rejects but for faults of ours.
+   */
+  scan(text: Buffer): Scanned | Promise<Scanned> {
+    return this.#fromLegacy.scan(text) ?? this.#settled();
+  }
+
+  /** What goes on as it comes: nothing of it is held or replaced. */
+  scanPassing(text: Buffer): Scanned {
+    return this.#fromLegacy.scan(text, 'passing');
+  }
+
+  async #settled(): Promise<Scanned> {
+    for (;;) {
+      const scanned = this.#fromLegacy.settle(await this.#word);
+      if (scanned) return scanned;
+    }
   }
 
   /** Takes served events out of what the browser says. */

@@ -1,7 +1,7 @@
 // What a connection and its transport (WebSocket splice or polling session) need of one another. Knows nothing of calls.
 import type { IncomingMessage } from 'node:http';
 import type { DropCause } from '../base/service.js';
-import type { Interest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
+import type { Interest, LegacyInterest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
 
 /** The side that carries bytes. At an upgrade from polling the connection stays and its transport is replaced. */
 export interface Transport {
@@ -14,17 +14,23 @@ export interface Transport {
   end(code: number, reason: string): void;
 }
 
+/**
+ * What becomes of a packet of the legacy's: it passes as it came (undefined), or another goes in its place. A promise, which
+ * settles in bounded time and never rejects: the packet waits for that, with all that follows it.
+ */
+export type Passing = Outgoing | undefined | Promise<Outgoing | undefined>;
+
 /** The side that understands packets; `connection.ts` implements it, one for each Engine.IO session. */
 export interface PacketOwner {
   readonly interest: Interest;
-  /** What is to be shown of the legacy's events; only asked while `watching()` is true. */
-  readonly legacyInterest: Interest;
+  /** What is to be shown of the legacy's packets; of its events only asked while `watching()` is true. */
+  readonly legacyInterest: LegacyInterest;
   /** Cheap; false: the legacy's EVENT packets need no look at their names. */
   watching(): boolean;
   /** A whole packet from the browser that `interest` asked for, or a CONNECT or DISCONNECT. */
   fromBrowser(packet: Packet): Verdict;
-  /** A whole packet from the legacy: CONNECT, DISCONNECT, CONNECT_ERROR, or an event of `legacyInterest`. It passes right after. */
-  fromLegacy(packet: Packet): void;
+  /** A whole packet from the legacy, before it passes: CONNECT, DISCONNECT, CONNECT_ERROR, or one of `legacyInterest`. */
+  fromLegacy(packet: Packet): Passing;
   /** The browser speaks something that is not Socket.IO's default parser (msgpack, say): from now on nothing is shown or served. */
   foreign(): void;
   /** The transport that now carries this connection. */

@@ -5,11 +5,11 @@ import type { Socket } from 'node:net';
 import type { DropCause } from '../base/service.js';
 import { closeFrame, frame, Opcode } from '../protocol/frame.js';
 import type { Incomplete } from '../protocol/frames.js';
-import { type Outgoing, PacketType } from '../protocol/packet.js';
+import { type Outgoing, PacketType, type Passage } from '../protocol/packet.js';
 import { BrowserSplice, LegacySplice } from '../protocol/splice.js';
 import type { Signals } from '../telemetry/signals.js';
 import { Stall } from './stall.js';
-import type { Handshake, PacketOwner, Transport } from './transport.js';
+import type { Handshake, PacketOwner, Passing, Transport } from './transport.js';
 import { breakOff, endSoon, type Upgraded } from './tunnel.js';
 import type { Upstream } from './upstreams.js';
 
@@ -137,7 +137,7 @@ export class SplicedWebSocket implements Transport {
         packet: (packet) => {
           if (packet.type === PacketType.CONNECT) this.#joined();
           if (packet.type === PacketType.DISCONNECT && --this.#sockets <= 0) this.#legacySaidBye = true;
-          if (!this.#told) owner.fromLegacy(packet);
+          return this.#told ? 'pass' : this.#passage(owner.fromLegacy(packet));
         },
         open: (handshake) => {
           this.#pingTimeout = handshake.pingTimeout;
@@ -162,7 +162,7 @@ export class SplicedWebSocket implements Transport {
     this.#listen();
     if (legacyHead.length > 0) this.#guarded(legacyHead, this.#onLegacy);
     if (browserHead.length > 0) this.#guarded(browserHead, this.#onBrowser);
-    if (!this.#holdingLegacy) this.#legacy.resume();
+    this.#readLegacy();
     if (!this.#held) this.#browser.resume();
   }
 
@@ -187,6 +187,7 @@ export class SplicedWebSocket implements Transport {
     const timer = setTimeout(() => this.#closeBoth(), BOUNDARY_GRACE);
     timer.unref();
     this.#ending = { code, reason, timer };
+    this.#down.settle();
     if (this.#down.atBoundary) this.#closeBoth();
   }
 
@@ -212,7 +213,7 @@ export class SplicedWebSocket implements Transport {
     if (!this.#holdingLegacy) return;
     this.#holdingLegacy = false;
     this.#down.release();
-    if (!this.#browser.writableNeedDrain) this.#legacy.resume();
+    this.#readLegacy();
   }
 
   #listen(): void {
@@ -222,7 +223,7 @@ export class SplicedWebSocket implements Transport {
     legacy.on('data', (chunk: Buffer) => this.#guarded(chunk, this.#onLegacy));
     browser.on('drain', () => {
       this.#browserStall.end();
-      if (!this.#holdingLegacy) legacy.resume();
+      this.#readLegacy();
     });
     legacy.on('drain', () => {
       this.#legacyStall.end();
@@ -302,6 +303,29 @@ export class SplicedWebSocket implements Transport {
     if (this.#phase === 'gone') return;
     this.#down.write(chunk);
     if (this.#ending && this.#down.atBoundary) this.#closeBoth();
+  }
+
+  /** A held acknowledgement stops the legacy's stream for a moment; nothing of it is lost, for it is only not read. */
+  #passage(passing: Passing): Passage {
+    if (!(passing instanceof Promise)) return passing ?? 'pass';
+    if (this.#ending) return 'pass';
+    this.#legacy.pause();
+    passing
+      .then((other) => {
+        this.#down.settle(other);
+        if (this.#ending && this.#down.atBoundary) this.#closeBoth();
+        this.#readLegacy();
+      })
+      .catch((error: unknown) => {
+        this.#options.signals.internalError('websocket', error);
+        this.#breakOff('drain');
+      });
+    return 'hold';
+  }
+
+  #readLegacy(): void {
+    if (this.#holdingLegacy || this.#down.holding || this.#browser.writableNeedDrain) return;
+    this.#legacy.resume();
   }
 
   #toLegacy(bytes: Buffer): void {

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import type { DropCause } from '../../src/base/service.js';
-import type { Outgoing, Packet } from '../../src/protocol/packet.js';
+import { type Outgoing, type Packet, PacketType } from '../../src/protocol/packet.js';
 import { encodeAck } from '../../src/protocol/socketio.js';
 import { Listener, type ListenerOptions } from '../../src/proxy/listener.js';
 import { PollingSessions } from '../../src/proxy/polling.js';
-import type { Connections, PacketOwner, Transport } from '../../src/proxy/transport.js';
+import type { Connections, PacketOwner, Passing, Transport } from '../../src/proxy/transport.js';
 import { Upstreams } from '../../src/proxy/upstreams.js';
 import { recordedSignals } from '../../src/telemetry/signals.js';
 
@@ -20,6 +20,8 @@ export interface Owned {
   readonly fromLegacy: string[];
   readonly causes: DropCause[];
   foreign: boolean;
+  /** The acknowledgement that it waits for, and what becomes of it. */
+  awaited: { readonly id: number; passing(packet: Packet): Passing } | undefined;
 }
 
 export interface Bed {
@@ -87,9 +89,14 @@ export function fakeOwner(): Owned {
     fromLegacy: [],
     causes: [],
     foreign: false,
+    awaited: undefined,
     owner: {
       interest: { event: (_ns, name) => name.startsWith('serve-') },
-      legacyInterest: { event: (_ns, name) => name === 'watched' },
+      legacyInterest: {
+        event: (_ns, name) => name === 'watched',
+        awaiting: () => one.awaited !== undefined,
+        acknowledgement: (_ns, id) => id === one.awaited?.id,
+      },
       watching: () => true,
       fromBrowser(packet: Packet) {
         one.fromBrowser.push(packet.text);
@@ -100,6 +107,10 @@ export function fakeOwner(): Owned {
       },
       fromLegacy(packet: Packet) {
         one.fromLegacy.push(packet.text);
+        if (packet.type !== PacketType.ACK && packet.type !== PacketType.BINARY_ACK) return undefined;
+        const { awaited } = one;
+        one.awaited = undefined;
+        return awaited?.passing(packet);
       },
       foreign() {
         one.foreign = true;

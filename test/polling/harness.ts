@@ -7,12 +7,13 @@ import { Server, type ServerOptions, type Socket as ServerSocket } from 'socket.
 import { type Socket as ClientSocket, io, type ManagerOptions, type SocketOptions } from 'socket.io-client';
 import type { Clock } from '../../src/base/clock.js';
 import type { DropCause } from '../../src/base/service.js';
-import type { Interest, Outgoing, Packet, Verdict } from '../../src/protocol/packet.js';
+import type { Interest, LegacyInterest, Outgoing, Packet, Verdict } from '../../src/protocol/packet.js';
+import { PacketType } from '../../src/protocol/packet.js';
 import { decodeArgs, encodeAck, encodeEvent } from '../../src/protocol/socketio.js';
 import { forward } from '../../src/proxy/http.js';
 import { engineRequest } from '../../src/proxy/listener.js';
 import { PollingSessions } from '../../src/proxy/polling.js';
-import type { PacketOwner, Transport } from '../../src/proxy/transport.js';
+import type { PacketOwner, Passing, Transport } from '../../src/proxy/transport.js';
 import { passUpgrade, tunnel } from '../../src/proxy/tunnel.js';
 import { type Upstream, Upstreams } from '../../src/proxy/upstreams.js';
 import { recordedSignals } from '../../src/telemetry/signals.js';
@@ -31,7 +32,13 @@ export class TestOwner implements PacketOwner {
     if (packet.id !== undefined) this.transport.send([encodeAck(packet.ns, packet.id, [{ served: args[0] }])]);
   };
   readonly interest: Interest = { event: (_ns, name) => name.startsWith('served') };
-  readonly legacyInterest: Interest = { event: (_ns, name) => name.startsWith('watched') };
+  /** The acknowledgement that it waits for, and what becomes of it. */
+  awaited: { readonly id: number; passing(packet: Packet): Passing } | undefined;
+  readonly legacyInterest: LegacyInterest = {
+    event: (_ns, name) => name.startsWith('watched'),
+    awaiting: () => this.awaited !== undefined,
+    acknowledgement: (_ns, id) => id === this.awaited?.id,
+  };
   watching(): boolean {
     return true;
   }
@@ -44,8 +51,12 @@ export class TestOwner implements PacketOwner {
       this.serve(packet, args);
     };
   }
-  fromLegacy(packet: Packet): void {
+  fromLegacy(packet: Packet): Passing {
     this.fromLegacySeen.push(packet.text);
+    if (packet.type !== PacketType.ACK && packet.type !== PacketType.BINARY_ACK) return undefined;
+    const { awaited } = this;
+    this.awaited = undefined;
+    return awaited?.passing(packet);
   }
   foreign(): void {
     this.fromBrowserSeen.push('foreign');
