@@ -1,27 +1,26 @@
 #!/usr/bin/env node
-// The command line: reads flags, loads the config, starts. Knows nothing of what is started; that is only loaded when
-// it is needed, so that --help is quick.
+// The command line: reads flags, loads the config, starts; and the operator's commands. Knows nothing of what is started or
+// asked; that is only loaded when it is needed, so that --help is quick.
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Command, CommanderError, Option } from 'commander';
 import { settings } from '../config/settings.js';
-import { type Config, type Flags, loadConfig } from '../config.js';
+import { type Flags, loadConfig } from '../config.js';
 import { version } from '../version.js';
+import { addOperatorCommands, type OutputOf } from './commands.js';
+import { suggest } from './completion.js';
+import { type CliWorld, processWorld } from './world.js';
 
-/** What the command line needs of the world; a test gives its own. */
-export interface CliWorld {
-  out(text: string): void;
-  err(text: string): void;
-  run(config: Config): Promise<void>;
-}
+export type { CliWorld };
 
 /**
  * @param args without `node` and the script.
- * @returns the exit code where the process is to end now (0, or 2 with a line on stderr for each fault), undefined while it runs.
+ * @returns the exit code where the process is to end now (0, 2 with a line on stderr for each fault, or one of
+ * `cli/failure.ts`), undefined while it runs.
  */
 export async function sigfig(args: readonly string[], world: CliWorld): Promise<number | undefined> {
   let code: number | undefined = 0;
-  const program = command(world, (wanted) => {
+  const program = command(world, args, (wanted) => {
     code = wanted;
   });
   try {
@@ -33,8 +32,8 @@ export async function sigfig(args: readonly string[], world: CliWorld): Promise<
   return code;
 }
 
-function command(world: CliWorld, exit: (code: number | undefined) => void): Command {
-  const output = {
+function command(world: CliWorld, words: readonly string[], exit: (code: number | undefined) => void): Command {
+  const outputOf: OutputOf = (hint) => ({
     writeOut: (text: string) => world.out(text),
     writeErr: (text: string) => world.err(text),
     outputError: (text: string, write: (line: string) => void) =>
@@ -42,20 +41,21 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
         `sigfig: ${text
           .replace(/^error: /, '')
           .replace(/\s+/g, ' ')
-          .trim()}; "sigfig start --help" lists the flags\n`,
+          .trim()
+          .replace(/\.$/, '')}; ${hint}\n`,
       ),
-  };
+  });
   const program = new Command('sigfig')
     .description('Stands in front of a Socket.IO backend and takes 1:1 calls over from it, event by event.')
     .version(version)
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput(output);
+    .configureOutput(outputOf('"sigfig --help" lists the commands'));
   const start = program
     .command('start')
     .description('start the proxy; it runs until SIGTERM or SIGINT')
     .exitOverride()
-    .configureOutput(output)
+    .configureOutput(outputOf('"sigfig start --help" lists the flags'))
     .configureHelp({ sortOptions: false })
     .option(
       '--config <file>',
@@ -69,7 +69,7 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
     if (setting.many) {
       option.argParser((value: string, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
     }
-    start.addOption(option);
+    start.addOption(setting.value === '<file>' ? suggest(option, 'file') : option);
   }
   start.addHelpText('after', HELP);
   start.action(async () => {
@@ -93,6 +93,7 @@ function command(world: CliWorld, exit: (code: number | undefined) => void): Com
       const { runParity } = await import('./parity.js');
       exit(await runParity(args, world.err));
     });
+  addOperatorCommands({ program, world, words, outputOf, exit });
   return program;
 }
 
@@ -112,13 +113,7 @@ function flagsOf(start: Command): Flags {
 
 const isMain = process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);
 if (isMain) {
-  // A reader that went away (`sigfig start --help | head`) is no fault.
-  process.stdout.on('error', () => undefined);
-  process.stderr.on('error', () => undefined);
-  const code = await sigfig(process.argv.slice(2), {
-    out: (text) => void process.stdout.write(text),
-    err: (text) => void process.stderr.write(text),
-    run: async (config) => (await import('../main.js')).run(config),
-  });
+  const run: CliWorld['run'] = async (config) => (await import('../main.js')).run(config);
+  const code = await sigfig(process.argv.slice(2), processWorld(run));
   if (code !== undefined) process.exitCode = code;
 }

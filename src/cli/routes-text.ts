@@ -1,0 +1,127 @@
+// Routes, changes and versions as text for a person. Knows nothing of how they were got.
+import type { ChangedBody, HistoryBody, PlanBody, RoutesBody, VersionBody } from '../admin/api.js';
+import type { Difference } from '../routing/change.js';
+import { type Canary, type GroupRoute, type GuardLimits, groupNames, type Mode, shownRoute } from '../routing/route.js';
+import { counted, harmless, type Style, share, span, table, time } from './show.js';
+
+/** The table in force, a line for each group of each namespace. */
+export function routesText({ version, at, actor, reason, namespaces }: RoutesBody, style: Style): string {
+  const rows = Object.entries(namespaces).flatMap(([ns, routes]) =>
+    groupNames
+      .filter((group) => routes[group] !== undefined)
+      .map((group) => {
+        const route = routes[group];
+        return [
+          harmless(ns),
+          group,
+          coloured(route, style),
+          lists(route.canary) || style.dim('-'),
+          route.fallback,
+          limits(route.guard),
+        ];
+      }),
+  );
+  const head = ['NAMESPACE', 'GROUP', 'MODE', 'ALWAYS / NEVER', 'FALLBACK', 'GUARD'];
+  return `${style.bold(`version ${version}`)}, ${time(at)} by ${harmless(actor)}${because(reason)}\n\n${table(head, rows, style)}`;
+}
+
+/** What a change would do. `nothing`: said where there are no differences. */
+export function planText({ from, differences, lines }: PlanBody, nothing: string, style: Style): string {
+  if (differences.length === 0) return `nothing to do: ${harmless(nothing)}\n`;
+  return [
+    `${style.bold('dry run')}, from version ${from}; nothing was changed`,
+    ...differences.map((difference) => `  ${differenceText(difference, style)}`),
+    ...lines.map(harmless),
+    '',
+  ].join('\n');
+}
+
+/** What a change did. */
+export function changedText({ version, changed, plan, confirmed, endedCalls }: ChangedBody, style: Style): string {
+  const ended = endedCalls > 0 ? [`ended ${counted(endedCalls, 'call')}`] : [];
+  if (!changed) return `${[`nothing to do: version ${version.version} is like that already`, ...ended].join('; ')}\n`;
+  return [
+    `${style.bold(`version ${version.version}`)} is in force on ${confirmed.instances} of ${counted(confirmed.of, 'instance')}`,
+    ...version.differences.map((difference) => `  ${differenceText(difference, style)}`),
+    ...plan.lines.map(harmless),
+    ...ended,
+    '',
+  ].join('\n');
+}
+
+export function historyText({ versions, more }: HistoryBody, style: Style): string {
+  if (versions.length === 0) return 'no versions\n';
+  const rows = versions.map((version) => [
+    String(version.version),
+    time(version.at),
+    harmless(version.actor),
+    version.via,
+    version.kind,
+    changes(version),
+    harmless(version.reason),
+  ]);
+  const shown = table(['VERSION', 'TIME', 'ACTOR', 'VIA', 'KIND', 'CHANGES', 'REASON'], rows, style);
+  const last = versions.at(-1)?.version;
+  return more ? `${shown}older ones: sigfig routes history --before ${last}\n` : shown;
+}
+
+/** In one cell: the first difference, and how many more. */
+function changes({ differences }: VersionBody): string {
+  const [first, ...rest] = differences;
+  if (!first) return '-';
+  return `${differenceText(first)}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+}
+
+/** `/ call-lifecycle: legacy → canary 5 %, users +alice,bob`. */
+export function differenceText({ ns, group, before, after }: Difference, style?: Style): string {
+  const parts: string[] = [];
+  const [was, is] = [shownRoute(before), shownRoute(after)];
+  if (was !== is) parts.push(`${was} → ${style ? coloured(after, style) : is}`);
+  for (const [name, of] of LISTS) {
+    const [old, now] = [before.canary, after.canary].map((canary) => new Set(canary ? of(canary) : []));
+    const added = [...(now ?? [])].filter((entry) => !old?.has(entry));
+    const removed = [...(old ?? [])].filter((entry) => !now?.has(entry));
+    // A canary that ends takes its lists with it.
+    if (after.canary === null) continue;
+    if (added.length > 0) parts.push(`${name} +${some(added)}`);
+    if (removed.length > 0) parts.push(`${name} -${some(removed)}`);
+  }
+  if (before.canary && after.canary && before.canary.salt !== after.canary.salt) {
+    parts.push(`salt ${harmless(before.canary.salt)} → ${harmless(after.canary.salt)}`);
+  }
+  if (before.fallback !== after.fallback) parts.push(`fallback ${before.fallback} → ${after.fallback}`);
+  const [guarded, guards] = [limits(before.guard), limits(after.guard)];
+  if (guarded !== guards) parts.push(`guard ${guarded} → ${guards}`);
+  return `${harmless(ns)} ${group}: ${parts.join(', ') || is}`;
+}
+
+const LISTS: readonly (readonly [string, (canary: Canary) => readonly string[]])[] = [
+  ['users', (canary) => canary.users],
+  ['conversations', (canary) => canary.conversations],
+  ['not users', (canary) => canary.exclude.users],
+  ['not conversations', (canary) => canary.exclude.conversations],
+];
+
+const lists = (canary: Canary | null): string =>
+  LISTS.flatMap(([name, of]) => (canary && of(canary).length > 0 ? [`${name} ${some(of(canary))}`] : [])).join('; ');
+
+/** A few names; `--json` shows all. */
+function some(names: readonly string[]): string {
+  const shown = names.slice(0, 5).map(harmless).join(',');
+  return names.length > 5 ? `${shown} and ${names.length - 5} more` : shown;
+}
+
+export function limits(guard: GuardLimits | null): string {
+  if (!guard) return 'off';
+  const { maxErrors, maxRefusals, maxP99Ms, minSamples, windowMs } = guard;
+  return `errors ${share(maxErrors)}, refusals ${share(maxRefusals)}, p99 ${maxP99Ms}ms of ${minSamples}+ in ${span(windowMs)}`;
+}
+
+const because = (reason: string): string => (reason === '' ? '' : `: ${harmless(reason)}`);
+
+const coloured = (route: GroupRoute, style: Style): string => modeColour(route.mode, style)(shownRoute(route));
+
+export function modeColour(mode: Mode, { cyan, green, yellow }: Style): (text: string) => string {
+  const colours: Partial<Record<string, (text: string) => string>> = { new: green, canary: yellow, legacy: cyan };
+  return colours[mode] ?? ((text) => text);
+}
