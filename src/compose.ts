@@ -25,6 +25,7 @@ import { memorySessionStore } from './store/memory.js';
 import { createSignals } from './telemetry/create.js';
 import type { Logger } from './telemetry/log.js';
 import { startMetrics } from './telemetry/metrics.js';
+import { createTimelines } from './telemetry/timelines.js';
 import { version } from './version.js';
 
 /** @throws CannotStart, or the system's error where an address can't be taken. Whatever had started is closed again. */
@@ -40,10 +41,12 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     closing.push(() => metrics.close());
     const store = memorySessionStore();
     const sizes: Record<string, () => number> = {};
+    const timelines = createTimelines({ clock });
     const signals = createSignals({
       logger,
       meter: metrics.meter,
       gauges: { callsByState: () => store.count(), sizes },
+      also: [timelines.signals],
     });
 
     let table: RouteTable = routeTable(new Map());
@@ -84,7 +87,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       routes: () => table,
       newId: randomUUID,
     });
-    Object.assign(sizes, signaling.sizes, { connections: () => registry.size });
+    Object.assign(sizes, signaling.sizes, { connections: () => registry.size, timelines: () => timelines.size });
     const reaper = startReaper({
       signaling,
       store,
