@@ -36,11 +36,13 @@ function bench() {
   const accepting: (CallKey & { settled: Promise<void> })[] = [];
   const live = createLiveCalls({
     store,
-    calls,
     timelines,
     signals,
-    legacy: { calls: () => legacys.values(), counts: { legacy: 7, peeled: 2 } },
-    accepting: () => accepting,
+    signaling: {
+      calls,
+      accepting,
+      legacyCalls: { calls: () => legacys.values(), counts: { legacy: 7, peeled: 2 } },
+    },
   });
   return {
     clock,

@@ -19,18 +19,23 @@ export interface LegacyCalls {
   readonly counts: { readonly legacy: number; readonly peeled: number };
 }
 
-export interface LiveCallsDeps {
-  readonly store: SessionStore;
+/** What operators need of the signaling service. */
+export interface OperatedCalls {
   readonly calls: Pick<Calls, 'apply'>;
-  readonly legacy: LegacyCalls;
-  readonly timelines: Pick<Timelines, 'of' | 'about'>;
-  readonly signals: Pick<Signals, 'internalError'>;
+  readonly legacyCalls: LegacyCalls;
   /** Offers that the new path is accepting now; each promise resolves once its offer is accepted, refused or given away. */
-  readonly accepting: () => Iterable<CallKey & { readonly settled: Promise<void> }>;
+  readonly accepting: Iterable<CallKey & { readonly settled: Promise<void> }>;
 }
 
-export function createLiveCalls(deps: LiveCallsDeps): LiveCalls {
-  const { store, calls, legacy, timelines, signals } = deps;
+export interface LiveCallsDeps {
+  readonly store: SessionStore;
+  readonly signaling: OperatedCalls;
+  readonly timelines: Pick<Timelines, 'of' | 'about'>;
+  readonly signals: Pick<Signals, 'internalError'>;
+}
+
+export function createLiveCalls({ store, signaling, timelines, signals }: LiveCallsDeps): LiveCalls {
+  const { calls, legacyCalls } = signaling;
 
   const ofOurs = (session: Session): LiveCall => ({
     id: session.callId,
@@ -59,7 +64,7 @@ export function createLiveCalls(deps: LiveCallsDeps): LiveCalls {
     if (path !== 'legacy') for await (const session of sessions()) yield ofOurs(session);
     if (path === 'new') return;
     let seen = 0;
-    for (const call of legacy.calls()) {
+    for (const call of legacyCalls.calls()) {
       if (++seen % chunk === 0) await turn();
       yield { ...call, path: 'legacy' };
     }
@@ -92,7 +97,7 @@ export function createLiveCalls(deps: LiveCallsDeps): LiveCalls {
     async counts() {
       const byState = await store.count();
       const own = Object.values(byState).reduce((sum, n) => sum + n, 0);
-      return { new: own, ...legacy.counts, byState };
+      return { new: own, ...legacyCalls.counts, byState };
     },
 
     async list(filter) {
@@ -132,7 +137,7 @@ export function createLiveCalls(deps: LiveCallsDeps): LiveCalls {
         }
       };
       // Calls that begin while this goes on are not meant, but for those whose offer has come already.
-      const begun = [...deps.accepting()];
+      const begun = [...signaling.accepting];
       for await (const session of sessions()) await endOne(session, session.callId);
       await within(mostAcceptMs, Promise.all(begun.map(({ settled }) => settled)));
       for (const key of begun) await endOne(key);
