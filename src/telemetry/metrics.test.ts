@@ -73,6 +73,7 @@ function everything(signals: Signals): void {
   signals.routesChanged({ version: 3, kind: 'set', actor: 'ann', reason: 'r', summary: '/: all' });
   signals.routesLog('the disk is full');
   signals.guardTripped('/', 'call-lifecycle', 'figures', true);
+  signals.operatorRefused('unauthorized', 'no token');
   signals.candidateDropped('buffer-full');
   signals.bound('inject-overflow', { bytes: 1 });
   signals.routesLoaded('routes.yaml', '/: all');
@@ -83,7 +84,14 @@ function everything(signals: Signals): void {
   signals.internalError('step', new Error('broken'));
 }
 
-const fullGauges: Gauges = { callsByState: () => ({ OFFERING: 2, CONNECTED: 1 }), sizes: { claims: () => 5 } };
+const fullGauges: Gauges = {
+  callsByState: () => ({ OFFERING: 2, CONNECTED: 1 }),
+  guard: () => [
+    { ns: '/', group: 'call-lifecycle', state: 'tripped' },
+    { ns: '/', group: 'ice-candidate', state: 'off' },
+  ],
+  sizes: { claims: () => 5 },
+};
 
 describe('what is scraped', () => {
   test('tells what happened', async () => {
@@ -108,6 +116,10 @@ describe('what is scraped', () => {
     expect(value(text, 'sigfig_routes_changes_total', { kind: 'set' })).toBe(1);
     expect(value(text, 'sigfig_routes_log_faults_total')).toBe(1);
     expect(value(text, 'sigfig_guard_tripped_total', { group: 'call-lifecycle' })).toBe(1);
+    const guarded = { ns: '/', group: 'call-lifecycle' };
+    expect(value(text, 'sigfig_guard_state', { ...guarded, state: 'tripped' })).toBe(1);
+    expect(value(text, 'sigfig_guard_state', { ...guarded, state: 'well' })).toBe(0);
+    expect(value(text, 'sigfig_guard_state', { group: 'ice-candidate' })).toBeUndefined();
     expect(value(text, 'sigfig_held', { what: 'claims' })).toBe(5);
     expect(value(text, 'sigfig_legacy_up')).toBe(0);
     expect(value(text, 'sigfig_legacy_lost_total')).toBe(1);
@@ -116,20 +128,35 @@ describe('what is scraped', () => {
     expect(value(text, 'process_uptime')).toBeGreaterThan(0);
   });
 
-  test('docs/metrics.md names every metric, and none that is not there', async () => {
+  test('docs/metrics.md names every metric with its labels, and none that is not there', async () => {
     const { signals, scrape } = await started(fullGauges);
     everything(signals);
     let names: string[] = [];
+    let text = '';
     // The event loop's delay shows once it was sampled, 10 ms after the start.
     await expect
       .poll(async () => {
-        names = [...(await scrape()).matchAll(/^# TYPE (\w+) /gm)].map((match) => match[1] ?? '');
+        text = await scrape();
+        names = [...text.matchAll(/^# TYPE (\w+) /gm)].map((match) => match[1] ?? '');
         return names;
       })
       .toContain('process_eventloop_delay');
     const page = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
-    const documented = [...page.matchAll(/^\| `(\w+)`/gm)].map((match) => match[1]);
-    expect(documented.toSorted()).toEqual(names.filter((name) => name !== 'target_info').toSorted());
+    const documented = [...page.matchAll(/^\| `(\w+)` \| ([^|]*)\|/gm)].map(([, name = '', labels = '']) => ({
+      name,
+      labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label),
+    }));
+    expect(documented.map(({ name }) => name).toSorted()).toEqual(
+      names.filter((name) => name !== 'target_info').toSorted(),
+    );
+    for (const { name, labels } of documented) {
+      const [, series = ''] = new RegExp(`^${name}(?:_bucket)?(?:\\{(.*)\\})? `, 'm').exec(text) ?? [];
+      const scraped = [...series.matchAll(/(\w+)="/g)].map(([, label]) => label);
+      expect({ name, labels: labels.toSorted() }).toEqual({
+        name,
+        labels: scraped.filter((label) => label !== 'le').toSorted(),
+      });
+    }
   });
 
   test('event names that a browser made up are one series', async () => {

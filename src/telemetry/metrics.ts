@@ -27,6 +27,8 @@ export interface MetricsOptions {
 export interface Gauges {
   /** Live calls of the new path by state. An answer over 1 s late is left out. */
   callsByState?(): Promise<Readonly<Record<string, number>>> | Readonly<Record<string, number>>;
+  /** The guard's state of each group. Those that are `off` are left out of the metric. */
+  guard?(): Iterable<{ readonly ns: string; readonly group: string; readonly state: string }>;
   /** Sizes of what is bounded, by a fixed name: `claims`, `early-candidates`, `tickets`, … */
   readonly sizes?: Readonly<Record<string, () => number>>;
 }
@@ -256,13 +258,23 @@ function attributesBy(label: string): (value: string) => Attributes {
 }
 
 function observeGauges(meter: Meter, gauges: Gauges): void {
-  const { callsByState, sizes } = gauges;
+  const { callsByState, guard, sizes } = gauges;
   if (callsByState) {
     meter
       .createObservableGauge('sigfig.calls', { description: 'Live calls of the new path' })
       .addCallback(async (result) => {
         const counts = await inTime(async () => callsByState());
         for (const [state, count] of Object.entries(counts ?? {})) result.observe(count, { state });
+      });
+  }
+  if (guard) {
+    meter
+      .createObservableGauge('sigfig.guard.state', { description: "The guard's state of a group of events: 1 or 0" })
+      .addCallback((result) => {
+        const watched = [...guard()].filter(({ state }) => state !== 'off');
+        for (const { ns, group, state } of watched.slice(0, MOST_SERIES / GUARD_STATES.length)) {
+          for (const one of GUARD_STATES) result.observe(state === one ? 1 : 0, { ns, group, state: one });
+        }
       });
   }
   if (sizes) {
@@ -273,6 +285,8 @@ function observeGauges(meter: Meter, gauges: Gauges): void {
       });
   }
 }
+
+const GUARD_STATES = ['inconclusive', 'well', 'tripped'];
 
 /** The answer, or undefined after 1 s: a slow store must not hang a scrape. */
 async function inTime<T>(ask: () => Promise<T>): Promise<T | undefined> {
