@@ -22,7 +22,7 @@ export function Alerts({ status }: { readonly status: StatusBody | null }) {
   return (
     <div role="status" class="alerts">
       {lines.map(({ key, title, text }) => (
-        <p key={key} class="bar warn">
+        <p key={key} class="bar boxed warn">
           <strong>{title}</strong> {text}
         </p>
       ))}

@@ -116,7 +116,7 @@ function Lost() {
   if (!online) wasLost.current = true;
   const back = online && wasLost.current;
   return (
-    <div role="status" class={online ? 'visually-hidden' : 'bar bad'}>
+    <div role="status" class={online ? 'visually-hidden' : 'bar wide bad'}>
       {!online && (
         <>
           <strong>Connection lost.</strong> The figures are from {clock(live.at, now)} and nothing can be changed until

@@ -1,4 +1,5 @@
 // Live calls, newest first: where each is, why, since when; a timeline by a click. Knows nothing of how a call works.
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { LiveCall } from '../../signaling/live.js';
 import type { CallBody, CallsBody, EndedBody } from '../api.js';
@@ -67,30 +68,36 @@ export function Calls() {
         <p class="empty">{filtered ? 'No live call is like that.' : 'No call is live now.'}</p>
       )}
       {data && data.calls.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Conversation</th>
-              <th scope="col">Users</th>
-              <th scope="col">Path, why</th>
-              <th scope="col">State</th>
-              <th scope="col" class="number">
-                Age
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.calls.map((call) => (
-              <Row
-                key={call.id}
-                call={call}
-                open={open === call.id}
-                onToggle={() => setOpen(open === call.id ? null : call.id)}
-                onEnd={() => setEnding(call)}
-              />
-            ))}
-          </tbody>
-        </table>
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Conversation</th>
+                <th scope="col" class="users">
+                  Users
+                </th>
+                <th scope="col">Path, why</th>
+                <th scope="col" class="state">
+                  State
+                </th>
+                <th scope="col" class="number">
+                  Age
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.calls.map((call) => (
+                <Row
+                  key={call.id}
+                  call={call}
+                  open={open === call.id}
+                  onToggle={() => setOpen(open === call.id ? null : call.id)}
+                  onEnd={() => setEnding(call)}
+                />
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
       {ending && <EndDialog call={ending} onClosed={() => setEnding(null)} />}
     </section>
@@ -132,7 +139,7 @@ function Row({ call, open, onToggle, onEnd }: RowProps) {
           {call.peeled.length > 0 && <span class="muted">; {call.peeled.join(', ')} here</span>}
         </td>
         <td data-label="State" class="state">
-          {call.state}
+          <StateName state={call.state} />
         </td>
         <td data-label="Age" class="number">
           {duration(now - call.createdAt)}
@@ -145,6 +152,24 @@ function Row({ call, open, onToggle, onEnd }: RowProps) {
           </td>
         </tr>
       )}
+    </>
+  );
+}
+
+/** As in the log, and it may break where it has an underscore. */
+function StateName({ state }: { readonly state: string }) {
+  return (
+    <>
+      {state.split('_').map((word, i) => (
+        <Fragment key={word}>
+          {i > 0 && (
+            <>
+              _<wbr />
+            </>
+          )}
+          {word}
+        </Fragment>
+      ))}
     </>
   );
 }
@@ -171,7 +196,6 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
       {data && data.timeline.length === 0 && <p class="muted">Nothing was seen of it yet.</p>}
       <ol>
         {data?.timeline.map((entry, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: entries are only ever added at the end
           <li key={index}>
             <time dateTime={new Date(entry.at).toISOString()}>{clock(entry.at, now)}</time>
             <span class="muted number">+{duration(entry.at - began)}</span>

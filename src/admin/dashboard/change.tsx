@@ -242,7 +242,7 @@ function Meanwhile({ since, onLook }: { readonly since: number; onLook(): void }
   const history = useFetched<HistoryBody>('api/routes/history?limit=5', live.routes.version);
   const theirs = history.data?.versions.filter(({ version }) => version > since) ?? [];
   return (
-    <div class="bar warn conflict" role="alert">
+    <div class="bar boxed warn conflict" role="alert">
       <p>
         <strong>The routes were changed meanwhile.</strong> Nothing was changed by you.
       </p>

@@ -13,7 +13,7 @@ export function NoticeBar({ notice, onDismiss }: Props) {
   return (
     <div role="status">
       {notice && (
-        <div class={unwritten ? 'bar warn notice' : 'bar good notice'}>
+        <div class={unwritten ? 'bar wide warn notice' : 'bar wide good notice'}>
           <p>{'line' in notice ? notice.line : sentence(notice.change)}</p>
           <button type="button" class="quiet" onClick={onDismiss}>
             Dismiss

@@ -57,7 +57,9 @@ export function PlanView({ preview }: { readonly preview: Preview }) {
       <h3>Dry run</h3>
       <div role="status">
         {!plan && busy && <p class="muted">Asking what it would do…</p>}
-        {plan && plan.differences.length === 0 && <p>Nothing would change: the routes are like that already.</p>}
+        {plan && plan.differences.length === 0 && plan.lines.length === 0 && (
+          <p>Nothing would change: the routes are like that already.</p>
+        )}
         {plan && <Differences differences={plan.differences} />}
         {plan && plan.lines.length > 0 && (
           <ul>
