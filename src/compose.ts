@@ -6,6 +6,8 @@ import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
 import { trusts } from './config/values.js';
 import type { Config } from './config.js';
+import { openRouteLog } from './control/open-log.js';
+import { createRoutes } from './control/routes.js';
 import { createMemberSource } from './identity/ask-members.js';
 import { createTicketSource } from './identity/ask-ticket.js';
 import { createTokenVerifier } from './identity/jwt.js';
@@ -16,9 +18,7 @@ import { createConnections } from './proxy/connection.js';
 import { Listener } from './proxy/listener.js';
 import { PollingSessions } from './proxy/polling.js';
 import { Registry } from './proxy/registry.js';
-import { watchRoutes } from './proxy/routes-file.js';
 import { Upstreams } from './proxy/upstreams.js';
-import { type RouteTable, routeTable } from './routing/table.js';
 import { startReaper } from './signaling/reaper.js';
 import { Signaling } from './signaling/signaling.js';
 import { memorySessionStore } from './store/memory.js';
@@ -49,18 +49,17 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       also: [timelines.signals],
     });
 
-    let table: RouteTable = routeTable(new Map());
-    if (config.routes !== undefined) {
-      const { routes: file } = config;
-      const watched = await watchRoutes(file, {
-        onTable: (next) => {
-          table = next;
-          signals.routesLoaded(file, next.summary);
-        },
-        onProblems: (problems) => signals.routesRejected(file, problems),
-      });
-      closing.push(() => watched.close());
-    }
+    const routes = await createRoutes({
+      log: await openRouteLog({
+        file: config.routes,
+        log: config.routesLog,
+        tell: (level, line) => logger[level]({ event: 'routes-log' }, line),
+      }),
+      file: config.routes,
+      signals,
+      clock,
+    });
+    closing.push(() => routes.close());
 
     const keys = await mend(
       loadKeys(config.tokenKey, { clock, problem: (line) => logger.warn({ event: 'jwks' }, line) }),
@@ -84,7 +83,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       signals,
       clock,
       memberships,
-      routes: () => table,
+      routes: () => routes.table,
       newId: randomUUID,
     });
     Object.assign(sizes, signaling.sizes, { connections: () => registry.size, timelines: () => timelines.size });

@@ -41,6 +41,8 @@ export interface Config {
   readonly legacyTimeoutMs: number;
   /** Absolute path; undefined: everything is the legacy's. */
   readonly routes: string | undefined;
+  /** Absolute path; undefined: beside the routes file, or none. */
+  readonly routesLog: string | undefined;
   readonly admin: Address;
   readonly metrics: Address & { readonly path: string };
   /** With its leading and trailing slash. */
@@ -169,6 +171,7 @@ function together(
     legacyCa: all['legacy-ca'],
     legacyTimeoutMs: all['legacy-timeout'],
     routes: all.routes,
+    routesLog: all['routes-log'],
     admin: all.admin,
     metrics: all.metrics,
     socketPath: all['socket-path'],

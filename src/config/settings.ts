@@ -52,6 +52,11 @@ export const settings = {
   'legacy-ca': optional('<file>', 'certificates (PEM) that the legacy is trusted by', values.certificates),
   'legacy-timeout': one('<time>', 'how long plain HTTP waits for the legacy before a 504', duration, '30s'),
   routes: optional('<file>', 'the route table; without it everything goes to the legacy', readablePath),
+  'routes-log': optional(
+    '<file>',
+    "where each change of routes is kept; by default beside the routes file, with '.history.jsonl' behind its name",
+    (text, base) => resolve(base, text),
+  ),
   admin: one('<host:port>', 'health and readiness', values.address, '127.0.0.1:9900'),
   metrics: one('<host:port/path>', 'metrics for Prometheus', values.addressWithPath, '127.0.0.1:9464/metrics'),
   'socket-path': one('<path>', "the legacy's Socket.IO path", values.socketPath, '/socket.io/'),

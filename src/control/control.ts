@@ -9,7 +9,12 @@ export interface RouteLog {
    * The newest versions, oldest first, as many as are kept in memory; `problems`: what could not be read (half a line after
    * a crash, say), one line each.
    */
-  read(): Promise<{ readonly versions: readonly RouteVersion[]; readonly problems: readonly string[] }>;
+  read(): Promise<{
+    readonly versions: readonly RouteVersion[];
+    /** The highest number in it; over the newest version's only where that one could not be understood. */
+    readonly last: number;
+    readonly problems: readonly string[];
+  }>;
   /** Versions below `before`, newest first, at most `limit`. */
   older(limit: number, before: number): Promise<readonly RouteVersion[]>;
   /**

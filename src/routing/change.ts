@@ -1,6 +1,20 @@
 // What a change makes of a route table: set a group, take over a whole table, go back to a version, everything to the legacy.
 // A pure function from the table in force to the next one. Knows no log, no clock and nobody who asks.
-import type { Group, GroupRoute, RouteInput, RouteTable, TableJson } from './route.js';
+import { isDeepStrictEqual } from 'node:util';
+import { line, namespaceFault, quoted, routeFaults, tableFaults, tableOf } from './check.js';
+import {
+  type Group,
+  type GroupRoute,
+  groupNames,
+  groupOf,
+  groups,
+  type NamespaceRoutes,
+  type RouteInput,
+  type RouteTable,
+  route,
+  routeTable,
+  type TableJson,
+} from './route.js';
 
 /** `target` names: a group, or `calls` for all three. */
 export type Target = Group | 'calls';
@@ -45,3 +59,200 @@ export type Planned =
   | { readonly ok: true; readonly table: RouteTable; readonly differences: readonly Difference[] }
   /** One line each: what is wrong, and the command that works. */
   | { readonly ok: false; readonly problems: readonly string[] };
+
+/** What `plan` starts from. */
+export interface InForce {
+  readonly version: RouteVersion;
+  readonly table: RouteTable;
+  /** A version by its number; undefined where there is none. Only asked for a `rollback` with a number. */
+  find(version: number): RouteVersion | undefined;
+}
+
+/** The table that a change makes of the one in force, or why not. What is left out of a `set` stays as it is in force. */
+export function plan(inForce: InForce, change: Change): Planned {
+  const { table } = inForce;
+  switch (change.kind) {
+    case 'set':
+      return planSet(table, change);
+    case 'apply':
+    case 'file':
+    case 'start':
+      return checked(table, change.table);
+    case 'legacy':
+      return planned(table, changed(table, table.namespaces, groupNames, allLegacy));
+    case 'guard':
+      return planGuard(table, change.ns, change.group);
+    case 'rollback':
+      return planRollback(inForce, change.to);
+  }
+}
+
+/** By namespace and group; what a table does not name is on the legacy. */
+export function differences(before: TableJson, after: TableJson): readonly Difference[] {
+  const namespaces = new Set([...Object.keys(before.namespaces), ...Object.keys(after.namespaces)]);
+  return [...namespaces].flatMap((ns) =>
+    groupNames.flatMap((group) => {
+      const [from, to] = [before, after].map((json) => json.namespaces[ns]?.[group] ?? UNNAMED) as [
+        GroupRoute,
+        GroupRoute,
+      ];
+      return isDeepStrictEqual(from, to) ? [] : [{ ns, group, before: from, after: to }];
+    }),
+  );
+}
+const UNNAMED = route({ mode: 'legacy' });
+
+/** The command line that sets a route. */
+export function setCommand(ns: string, target: string, input: RouteInput | { readonly mode: string }): string {
+  const words = ['sigfig routes set', target, input.mode];
+  if (ns !== '/') words.push('--namespace', ns);
+  if ('canary' in input && input.canary?.percent !== undefined) words.push('--percent', String(input.canary.percent));
+  if ('sole' in input && input.sole) words.push('--sole');
+  return words.join(' ');
+}
+
+type SetChange = Extract<Change, { kind: 'set' }>;
+
+function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Planned {
+  const wrong = namespaceFault(ns);
+  if (wrong) return refused(line(wrong));
+  const targets = groupsOf(ns, target, input);
+  if ('problem' in targets) return refused(targets.problem);
+  const { mode } = input as { readonly mode: string };
+  if (mode !== 'legacy' && mode !== 'new' && mode !== 'canary') {
+    return refused(
+      mode === 'shadow'
+        ? 'mode shadow is not in this version; write legacy, new or canary'
+        : `there is no mode ${quoted(mode)}; write legacy, new or canary`,
+    );
+  }
+  if (mode !== 'canary' && input.canary) {
+    return refused(
+      `percent, salt and lists are of a canary, and this is mode ${mode}; leave them out, or: ${setCommand(ns, target, { ...input, mode: 'canary' })}`,
+    );
+  }
+  const problems = new Set<string>();
+  const next = changed(table, [...new Set([...table.namespaces, ns])], targets.groups, (current, group, at) => {
+    if (at !== ns) return current;
+    const wanted = merged(current, input);
+    if (wanted.canary && !current.canary && takesNobody(input.canary)) {
+      problems.add(
+        `a canary of ${group} needs a share or a list of who is in it; try: ${setCommand(ns, target, { mode, canary: { percent: 5 } })}`,
+      );
+    }
+    for (const fault of routeFaults(group, wanted)) problems.add(line(fault));
+    return wanted;
+  });
+  return problems.size > 0 ? { ok: false, problems: [...problems] } : checked(table, next);
+}
+
+const takesNobody = (canary: RouteInput['canary']): boolean =>
+  canary?.percent === undefined && !canary?.users?.length && !canary?.conversations?.length;
+
+/** The groups that a target names; an event that has others beside it in its group can't flip by itself. */
+function groupsOf(
+  ns: string,
+  target: string,
+  input: RouteInput,
+): { readonly groups: readonly Group[] } | { readonly problem: string } {
+  if (target === 'calls') return { groups: groupNames };
+  const named = groupNames.find((group) => group === target);
+  if (named) return { groups: [named] };
+  const group = groupOf.get(target);
+  if (!group) {
+    return {
+      problem: `there is no event or group ${quoted(target)}; write one of calls, ${groupNames.join(', ')}`,
+    };
+  }
+  const others = groups[group].filter((event) => event !== target).join(', ');
+  return {
+    problem: `${target} shares one state with ${others} and can't flip without them; flip the group: ${setCommand(ns, group, input)}`,
+  };
+}
+
+/** What is left out stays as it is in force; with another mode `fallback` and `sole` are that mode's own again. */
+function merged(current: GroupRoute, input: RouteInput): GroupRoute {
+  const same = current.mode === input.mode;
+  const { exclude, ...rest } = given(input.canary ?? {});
+  const fallback = input.fallback ?? (same ? current.fallback : undefined);
+  return route({
+    mode: input.mode,
+    sole: input.sole ?? (same && current.sole),
+    canary: input.mode === 'canary' ? { ...current.canary, ...rest, ...excluded(current, exclude) } : null,
+    ...(fallback === undefined ? {} : { fallback }),
+    guard: input.guard === undefined ? current.guard : input.guard,
+  });
+}
+
+type Exclude = NonNullable<NonNullable<RouteInput['canary']>['exclude']>;
+function excluded(current: GroupRoute, exclude: Partial<Exclude> | undefined): { readonly exclude?: Exclude } {
+  if (!exclude) return {};
+  return { exclude: { users: [], conversations: [], ...current.canary?.exclude, ...given(exclude) } };
+}
+
+/** Without what is undefined, which would overwrite. */
+const given = <T extends object>(value: T): Partial<T> =>
+  Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined)) as Partial<T>;
+
+const allLegacy = (current: GroupRoute): GroupRoute => route({ mode: 'legacy', guard: current.guard });
+
+/**
+ * Back to the legacy. With the lifecycle go the relays of its namespace: left on `new` they would begin to be served here for
+ * the legacy's calls, which nobody asked for. A `sole` group has no legacy to go back to.
+ */
+function planGuard(table: RouteTable, ns: string, group: Group): Planned {
+  if (table.route(ns, groups[group][0] ?? group).sole) {
+    return refused(`${group} in ${quoted(ns)} is sole: the legacy serves it no more, so it can't go back there`);
+  }
+  const taken = group === 'call-lifecycle' ? groupNames : [group];
+  return planned(
+    table,
+    changed(table, table.namespaces, taken, (current, _group, at) =>
+      at !== ns || current.sole || current.mode === 'legacy' ? current : allLegacy(current),
+    ),
+  );
+}
+
+function planRollback({ version, table, find }: InForce, to: number | undefined): Planned {
+  if (to === undefined && version.version === 1) {
+    return refused('version 1 is the first, there is none before it; try: sigfig routes legacy --all');
+  }
+  const target = to === undefined ? version.before : to === version.version ? version.after : find(to)?.after;
+  if (!target) return refused(`there is no version ${to}; "sigfig routes history" shows those that there are`);
+  const read = tableOf(target);
+  return read.ok ? planned(table, read.table) : { ok: false, problems: read.problems };
+}
+
+/** A table with some groups of some namespaces made anew. */
+function changed(
+  table: RouteTable,
+  namespaces: readonly string[],
+  which: readonly Group[],
+  make: (current: GroupRoute, group: Group, ns: string) => GroupRoute,
+): RouteTable {
+  const json: TableJson = table.toJSON();
+  return routeTable(
+    new Map(
+      namespaces.map((ns) => {
+        const routes: NamespaceRoutes | undefined = json.namespaces[ns];
+        const next = groupNames.map((group) => {
+          const current = routes?.[group] ?? UNNAMED;
+          return [group, which.includes(group) ? make(current, group, ns) : current] as const;
+        });
+        return [ns, Object.fromEntries(next)] as const;
+      }),
+    ),
+  );
+}
+
+const refused = (...problems: string[]): Planned => ({ ok: false, problems });
+const planned = (from: RouteTable, table: RouteTable): Planned => ({
+  ok: true,
+  table,
+  differences: differences(from.toJSON(), table.toJSON()),
+});
+/** What comes from outside is looked at as a whole. */
+function checked(from: RouteTable, table: RouteTable): Planned {
+  const problems = tableFaults(table);
+  return problems.length > 0 ? { ok: false, problems } : planned(from, table);
+}

@@ -82,7 +82,11 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     operated: (act) => log.info(act, 'operator'),
     operatorRefused: (error, why) =>
       seldom(`operator ${error}`, (more) => log.warn({ error, why, ...more }, 'admin API refused a request')),
-    routesLoaded: (file, summary) => log.info({ file, summary }, 'routes in force'),
+    routesLoaded: (file, summary, changed) => {
+      if (changed) log.debug({ file }, 'routes file read');
+      else
+        log.info({ file, summary }, 'the routes file changes nothing, its table is what is in force: routes in force');
+    },
     routesRejected: (file, problems) => {
       for (const problem of problems) log.error({ file }, `routes not taken over: ${problem}`);
     },

@@ -76,7 +76,7 @@ function everything(signals: Signals): void {
   signals.operatorRefused('unauthorized', 'no token');
   signals.candidateDropped('buffer-full');
   signals.bound('inject-overflow', { bytes: 1 });
-  signals.routesLoaded('routes.yaml', '/: all');
+  signals.routesLoaded('routes.yaml', '/: all', true);
   signals.routesRejected('routes.yaml', ['routes.yaml:1: wrong; mend it']);
   signals.legacyUp('http://127.0.0.1:3000');
   signals.legacyDown('http://127.0.0.1:3000', 'ECONNREFUSED');

@@ -83,7 +83,8 @@ export interface Signals {
   operated(act: Operated): void;
   /** The admin API refused somebody: one word of its catalogue, and what was wrong; never a token. */
   operatorRefused(error: string, why: string): void;
-  routesLoaded(file: string, summary: string): void;
+  /** The routes file was read; `changed`: it became a version, told by `routesChanged`. Otherwise its table was in force already. */
+  routesLoaded(file: string, summary: string, changed: boolean): void;
   /** One clear line each; the table in force stays. */
   routesRejected(file: string, problems: readonly string[]): void;
   legacyDown(url: string, why: string): void;

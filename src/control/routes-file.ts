@@ -1,5 +1,6 @@
 // Keeps the route table in step with its file: editors that replace it, `cp` that truncates it first, Kubernetes that
 // swaps a symlink above it. A broken file never takes the table in force away. Knows nothing of what a table does.
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { watch } from 'chokidar';
@@ -8,10 +9,12 @@ import { type Clock, systemClock, type Timer } from '../base/clock.js';
 import { parseRouteTable, type RouteTable } from '../routing/table.js';
 
 export interface RoutesFileOptions {
-  /** The table in force from now on: called once before `watchRoutes` answers, then for each change. */
-  onTable(table: RouteTable): void;
+  /** What the file says: called once before `watchRoutes` answers, then for each change. `hash`: SHA-256 (hex) of its text. */
+  onTable(table: RouteTable, hash: string): void;
   /** The file is broken or gone, one clear line each; the table in force stays. Told once for each such content. */
   onProblems(problems: readonly string[]): void;
+  /** A file that is broken at the start is told like any other, since there is another table to be in force. */
+  readonly mayBeBroken?: boolean;
   readonly clock?: Clock;
 }
 
@@ -33,8 +36,12 @@ export async function watchRoutes(file: string, options: RoutesFileOptions): Pro
   const path = resolve(file);
   const clock = options.clock ?? systemClock;
   let seen = await read(path, file);
-  if (seen.problems) throw new CannotStart(seen.problems);
-  options.onTable(seen.table);
+  if (seen.problems && !options.mayBeBroken) throw new CannotStart(seen.problems);
+  const tell = () => {
+    if (seen.problems) options.onProblems(seen.problems);
+    else options.onTable(seen.table, createHash('sha256').update(seen.text).digest('hex'));
+  };
+  tell();
 
   let closed = false;
   let looking: Promise<void> | undefined;
@@ -45,8 +52,7 @@ export async function watchRoutes(file: string, options: RoutesFileOptions): Pro
     const found = await settled(clock, () => read(path, file));
     if (closed || found === undefined || found.text === seen.text) return;
     seen = found;
-    if (found.problems) options.onProblems(found.problems);
-    else options.onTable(found.table);
+    tell();
   };
   /** One look at a time; what is noticed meanwhile leads to another. */
   const notice = () => {

@@ -1,0 +1,46 @@
+// The newest versions of the route table in memory, within a bound of number and size. Knows no log.
+import { isDeepStrictEqual } from 'node:util';
+import type { RouteVersion } from '../routing/change.js';
+import { MOST_CHARACTERS, MOST_IN_MEMORY } from './file-log.js';
+
+export class History {
+  readonly #versions: RouteVersion[] = [];
+  readonly #sizes: number[] = [];
+  #characters = 0;
+
+  push(version: RouteVersion): void {
+    const previous = this.#versions.at(-1);
+    // What one version makes is what the next one starts from: kept once.
+    const shared =
+      previous && isDeepStrictEqual(previous.after, version.before) ? { ...version, before: previous.after } : version;
+    const size = JSON.stringify(version).length;
+    this.#versions.push(shared);
+    this.#sizes.push(size);
+    this.#characters += size;
+    while (
+      this.#versions.length > 1 &&
+      (this.#versions.length > MOST_IN_MEMORY || this.#characters > MOST_CHARACTERS)
+    ) {
+      this.#versions.shift();
+      this.#characters -= this.#sizes.shift() ?? 0;
+    }
+  }
+
+  find(version: number): RouteVersion | undefined {
+    return this.#versions.find((one) => one.version === version);
+  }
+
+  /** Newest first. */
+  below(before: number, limit: number): readonly RouteVersion[] {
+    const upTo = this.#versions.findLastIndex(({ version }) => version < before) + 1;
+    return this.#versions.slice(Math.max(0, upTo - limit), upTo).reverse();
+  }
+
+  get newest(): RouteVersion | undefined {
+    return this.#versions.at(-1);
+  }
+
+  get oldest(): RouteVersion | undefined {
+    return this.#versions[0];
+  }
+}
