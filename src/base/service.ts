@@ -60,7 +60,9 @@ export interface InboundEvent {
 /**
  * The legacy acknowledges a forwarded event: told its arguments before the browser gets them. An answer replaces them;
  * null or nothing lets the acknowledgement pass as it came. While a promise is pending, the acknowledgement and all that the
- * legacy sends behind it on that connection wait, so it must settle within `mostAckWaitMs`.
+ * legacy sends behind it on that connection wait, so it must settle within `mostAckWaitMs`. Told once, or never: where the
+ * legacy does not acknowledge, the socket leaves first, more than 64 are awaited on its connection, or the acknowledgement
+ * can't be kept back (over 1 MiB; by polling also in an answer over 256 KiB, or without its attachments, which come later).
  */
 export type Acknowledged = (args: readonly unknown[]) => Replaced | Promise<Replaced>;
 // biome-ignore lint/suspicious/noConfusingVoidType: a watcher that replaces nothing returns nothing

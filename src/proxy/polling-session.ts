@@ -69,6 +69,8 @@ export class PollingSession implements Transport, PostSession {
   held: LegacyAnswer | null = null;
   /** What the legacy answered and nobody may fetch yet: an acknowledgement in it is held back. */
   waiting: LegacyAnswer | null = null;
+  /** GETs that came while the answer to one before them was `waiting`. */
+  #behind: (() => void)[] = [];
   /** A large answer is on its way to the browser: nothing of ours may get in between. */
   streaming = false;
   /** Our own packets, waiting for a GET. */
@@ -125,6 +127,11 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     this.#presence.asked();
+    if (this.pending && this.waiting) {
+      // The legacy has answered the first: this one comes behind it, as it would there.
+      this.#behind.push(() => this.#next(request, response));
+      return;
+    }
     if (this.pending) {
       // Two at once: the legacy sees both, and ends the session.
       this.broken();
@@ -136,6 +143,15 @@ export class PollingSession implements Transport, PostSession {
     this.pending = get;
     response.on('close', () => this.#browserGone(get));
     this.#pump();
+  }
+
+  #next(request: IncomingMessage, response: ServerResponse): void {
+    if (this.state === 'ws') this.pass(request, response);
+    else if (!response.destroyed) this.get(request, response);
+    else if (this.state === 'polling') {
+      this.#endAtLegacy();
+      this.#die('browser');
+    }
   }
 
   post(request: IncomingMessage, response: ServerResponse): void {
@@ -205,17 +221,17 @@ export class PollingSession implements Transport, PostSession {
   #wait(answer: LegacyAnswer, scanned: Promise<Scanned>): void {
     this.waiting = answer;
     scanned
-      .then((now) => {
-        if (this.waiting !== answer) return;
-        this.waiting = null;
-        this.#scanned(now);
-        this.#fetchable(withBody(answer, now.body));
-      })
       .catch((error: unknown) => {
         this.fault(error);
-        if (this.waiting !== answer) return;
-        this.waiting = null;
-        this.#fetchable(answer);
+        return null;
+      })
+      .then((now) => {
+        if (this.waiting === answer) {
+          this.waiting = null;
+          if (now) this.#scanned(now);
+          this.#fetchable(now ? withBody(answer, now.body) : answer);
+        }
+        for (const next of this.#behind.splice(0)) next();
       });
   }
 

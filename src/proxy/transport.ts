@@ -35,7 +35,7 @@ export interface PacketOwner {
   foreign(): void;
   /** The transport that now carries this connection. */
   attach(transport: Transport): void;
-  /** Both sides are gone; called exactly once. */
+  /** Nothing can reach the browser any more; called exactly once. What was held settles now. */
   closed(cause: DropCause): void;
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { type Bed, event, type Owned, proxyBed } from '../../test/bed/proxy-bed.js';
+import type { Outgoing } from '../protocol/packet.js';
 
 const OPEN = '0{"sid":"s1","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}';
 const PATH = '/socket.io/?EIO=4&transport=websocket';
@@ -105,6 +106,113 @@ describe('packets', () => {
     browser.send('427["serve-x"]');
     await expect.poll(() => up).toEqual([Buffer.from([0x83, 0xa4]), '427["serve-x"]']);
     expect(owned.foreign).toBe(true);
+  });
+});
+
+describe('an acknowledgement that its owner holds', () => {
+  function held({ owned }: Line) {
+    let say: (other: Outgoing | undefined) => void = () => undefined;
+    owned.awaited = { id: 7, passing: () => new Promise((resolve) => (say = resolve)) };
+    return {
+      come: () => expect.poll(() => owned.fromLegacy.at(-1)).toBe('437[[1.0]]'),
+      settle: (other?: Outgoing) => say(other),
+    };
+  }
+
+  test('waits with all behind it, and passes with its bytes; ours keep their place', async () => {
+    const it = await line();
+    const word = held(it);
+    for (const text of ['42["a"]', '437[[1.0]]', '42["b"]']) it.legacy.send(text);
+    await word.come();
+    it.owned.transport!.send([event('mine', {})]);
+    it.browser.send('42["chat",2]');
+    await expect.poll(() => [it.up, it.down]).toEqual([['42["chat",2]'], ['42["a"]']]);
+    word.settle();
+    await expect.poll(() => it.down).toEqual(['42["a"]', '437[[1.0]]', '42["b"]', '42["mine",{}]']);
+    it.legacy.send('42["c"]');
+    await expect.poll(() => it.down.at(-1)).toBe('42["c"]');
+  });
+
+  test('is replaced, with attachments', async () => {
+    const it = await line();
+    const word = held(it);
+    for (const text of ['437[[1.0]]', '42["b"]']) it.legacy.send(text);
+    await word.come();
+    word.settle({ text: '461-7[[{"_placeholder":true,"num":0}]]', attachments: [Buffer.from([9])] });
+    const want = ['461-7[[{"_placeholder":true,"num":0}]]', Buffer.from([9]), '42["b"]'];
+    await expect.poll(() => it.down).toEqual(want);
+  });
+
+  test('threat: what the legacy sends meanwhile is not kept but left unread', async () => {
+    const it = await line();
+    const word = held(it);
+    it.legacy.send('437[[1.0]]');
+    await word.come();
+    for (let i = 0; i < 32; i++) it.legacy.send(Buffer.alloc(1 << 20, i));
+    let last = -1;
+    const moved = () => {
+      const before = last;
+      last = tcp(it.legacy).writableLength;
+      return before - last;
+    };
+    await expect.poll(moved, { interval: 100 }).toBe(0);
+    expect(last).toBeGreaterThan(8 << 20);
+    word.settle();
+    await expect.poll(() => it.down.length, { timeout: 10_000 }).toBe(33);
+    expect(it.down.slice(1).map((bytes) => bytes[0])).toEqual(Array.from({ length: 32 }, (_, i) => i));
+  });
+
+  test('threat: what we put in meanwhile is bounded', async () => {
+    const it = await line();
+    const word = held(it);
+    it.legacy.send('437[[1.0]]');
+    await word.come();
+    const ended = once(it.legacy, 'close');
+    for (let i = 0; i < 40; i++) it.owned.transport!.send([event('mine', { text: 'x'.repeat(65_536) })]);
+    expect(it.owned.causes).toEqual(['browser']);
+    await ended;
+    word.settle();
+  });
+
+  test('our own end lets it go first', async () => {
+    const it = await line();
+    const word = held(it);
+    for (const text of ['437[[1.0]]', '42["b"]']) it.legacy.send(text);
+    await word.come();
+    const closed = once(it.browser, 'close');
+    it.owned.transport!.end(1001, 'going away');
+    expect((await closed)[0]).toBe(1001);
+    expect(it.down).toEqual(['437[[1.0]]', '42["b"]']);
+    word.settle({ text: '437[[2]]', attachments: [] });
+  });
+
+  test.each(['close frame', 'FIN'] as const)('a %s of the legacy comes behind it', async (how) => {
+    const it = await line();
+    const word = held(it);
+    it.legacy.send('437[[1.0]]');
+    await word.come();
+    const closed = once(it.browser, 'close');
+    if (how === 'FIN') tcp(it.legacy).end();
+    else it.legacy.close(4001);
+    word.settle();
+    expect((await closed)[0]).toBe(how === 'FIN' ? 1006 : 4001);
+    expect(it.down).toEqual(['437[[1.0]]']);
+    expect(it.owned.causes).toEqual(['legacy']);
+  });
+
+  test.each(['close frame', 'reset'] as const)('a %s of the browser ends both', async (how) => {
+    const it = await line();
+    const word = held(it);
+    it.legacy.send('437[[1.0]]');
+    await word.come();
+    const closed = once(it.legacy, 'close');
+    if (how === 'reset') tcp(it.browser).resetAndDestroy();
+    else it.browser.close(4002);
+    await expect.poll(() => it.owned.causes).toEqual(['browser']);
+    word.settle(); // as an owner does when it is closed
+    expect((await closed)[0]).toBe(how === 'reset' ? 1006 : 4002);
+    await expect.poll(() => it.bed.upstreams.all[0]!.sessions).toBe(0);
+    expect(it.bed.signals.events.filter(({ what }) => what === 'internalError')).toEqual([]);
   });
 });
 
