@@ -2,6 +2,7 @@
 // both a room and its neighbours' insides.
 import { randomUUID } from 'node:crypto';
 import { startAdmin } from './admin/http.js';
+import { thisInstance } from './admin/instance.js';
 import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
 import { trusts } from './config/values.js';
@@ -19,10 +20,12 @@ import { Listener } from './proxy/listener.js';
 import { PollingSessions } from './proxy/polling.js';
 import { Registry } from './proxy/registry.js';
 import { Upstreams } from './proxy/upstreams.js';
+import { createLiveCalls } from './signaling/live-calls.js';
 import { startReaper } from './signaling/reaper.js';
 import { Signaling } from './signaling/signaling.js';
 import { memorySessionStore } from './store/memory.js';
 import { createSignals } from './telemetry/create.js';
+import { createLive } from './telemetry/live.js';
 import type { Logger } from './telemetry/log.js';
 import { startMetrics } from './telemetry/metrics.js';
 import { createTimelines } from './telemetry/timelines.js';
@@ -42,11 +45,12 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const store = memorySessionStore();
     const sizes: Record<string, () => number> = {};
     const timelines = createTimelines({ clock });
+    const live = createLive(clock);
     const signals = createSignals({
       logger,
       meter: metrics.meter,
       gauges: { callsByState: () => store.count(), sizes },
-      also: [timelines.signals],
+      also: [live.signals, timelines.signals],
     });
 
     const routes = await createRoutes({
@@ -121,8 +125,24 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     closing.push(() => listener.close());
 
     let draining = false;
+    const calls = createLiveCalls({ store, signaling, timelines, signals });
+    const startedAt = clock.now();
+    const self = thisInstance({ version, startedAt, connected: registry, calls, draining: () => draining });
+    closing.push(() => self.close());
     const admin = await startAdmin({
       listen: config.admin,
+      tokensFile: config.adminTokens,
+      onTokensProblem: (line) => logger.warn({ event: 'admin-tokens' }, line),
+      version,
+      startedAt,
+      routes,
+      calls,
+      live,
+      guard: { states: () => [] },
+      connected: registry,
+      instances: async () => [await self.show()],
+      legacy: () => upstreams.all.map(({ url, up, reached }) => ({ url, reachable: up && reached })),
+      signals,
       isReady: () => {
         const reasons = [
           ...(draining ? ['draining'] : []),

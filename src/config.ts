@@ -44,6 +44,8 @@ export interface Config {
   /** Absolute path; undefined: beside the routes file, or none. */
   readonly routesLog: string | undefined;
   readonly admin: Address;
+  /** Absolute path; undefined: nobody needs a token, which is for loopback only. */
+  readonly adminTokens: string | undefined;
   readonly metrics: Address & { readonly path: string };
   /** With its leading and trailing slash. */
   readonly socketPath: string;
@@ -173,6 +175,7 @@ function together(
     routes: all.routes,
     routesLog: all['routes-log'],
     admin: all.admin,
+    adminTokens: all['admin-tokens'],
     metrics: all.metrics,
     socketPath: all['socket-path'],
     tokenKey,

@@ -57,7 +57,12 @@ export const settings = {
     "where each change of routes is kept; by default beside the routes file, with '.history.jsonl' behind its name",
     (text, base) => resolve(base, text),
   ),
-  admin: one('<host:port>', 'health and readiness', values.address, '127.0.0.1:9900'),
+  admin: one('<host:port>', 'the admin API, the dashboard, health and readiness', values.address, '127.0.0.1:9900'),
+  'admin-tokens': optional(
+    '<file>',
+    'who may use the admin API: lines "read NAME TOKEN" or "operate NAME TOKEN"; needed where --admin is not loopback',
+    readablePath,
+  ),
   metrics: one('<host:port/path>', 'metrics for Prometheus', values.addressWithPath, '127.0.0.1:9464/metrics'),
   'socket-path': one('<path>', "the legacy's Socket.IO path", values.socketPath, '/socket.io/'),
   'jwt-secret-file': optional('<file>', 'verify tokens with this shared secret (HS256)', values.secretKey),

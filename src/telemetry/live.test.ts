@@ -16,8 +16,8 @@ describe('rates', () => {
   it('are of the last ten whole seconds, by path', () => {
     const { clock, live } = started();
     for (let second = 0; second < 30; second++) {
-      for (let i = 0; i < 5; i++) live.signals.decided('ice-candidate', { path: 'new', because: 'owned' });
-      live.signals.decided('ice-candidate', { path: 'legacy', because: 'claimed' });
+      for (let i = 0; i < 5; i++) live.signals.decided('ice-candidate', { path: 'new', because: 'owned' }, '/');
+      live.signals.decided('ice-candidate', { path: 'legacy', because: 'claimed' }, '/');
       clock.advance(1_000);
     }
     expect(of(live, 'ice-candidate').rate).toEqual({ legacy: 1, new: 5 });
@@ -30,8 +30,8 @@ describe('rates', () => {
 
   it('do not count what was held twice', () => {
     const { clock, live } = started();
-    live.signals.decided('call-offer', { path: 'new', because: 'held' });
-    live.signals.decided('call-offer', { path: 'legacy', because: 'callee-not-here' });
+    live.signals.decided('call-offer', { path: 'new', because: 'held' }, '/');
+    live.signals.decided('call-offer', { path: 'legacy', because: 'callee-not-here' }, '/');
     clock.advance(1_000);
     expect(of(live, 'call-offer').rate).toEqual({ legacy: 0.1, new: 0 });
   });
@@ -39,7 +39,7 @@ describe('rates', () => {
   it('threat: names that a browser makes up take no memory', () => {
     const { live } = started();
     const before = live.figures().map(({ event }) => event);
-    for (let i = 0; i < 1_000; i++) live.signals.decided(`made-up-${i}`, { path: 'new', because: 'route' });
+    for (let i = 0; i < 1_000; i++) live.signals.decided(`made-up-${i}`, { path: 'new', because: 'route' }, '/');
     expect(live.figures().map(({ event }) => event)).toEqual(before);
     expect(before).toHaveLength(8);
   });
@@ -48,8 +48,8 @@ describe('rates', () => {
 describe('refusals', () => {
   it('are counted over a minute, internal errors among them', () => {
     const { clock, live } = started();
-    live.signals.refused('call-answer', 'noCall');
-    live.signals.refused('call-answer', 'internal');
+    live.signals.refused('call-answer', 'noCall', '/');
+    live.signals.refused('call-answer', 'internal', '/');
     expect(of(live, 'call-answer')).toMatchObject({ refusals: 2, errors: 1 });
     clock.advance(61_000);
     expect(of(live, 'call-answer')).toMatchObject({ refusals: 0, errors: 0 });
@@ -59,10 +59,10 @@ describe('refusals', () => {
 describe('the graph', () => {
   it('has a place for each step of five minutes, the newest last', () => {
     const { clock, live } = started();
-    live.signals.decided('call-offer', { path: 'legacy', because: 'route' });
+    live.signals.decided('call-offer', { path: 'legacy', because: 'route' }, '/');
     clock.advance(5_000);
-    live.signals.decided('call-offer', { path: 'new', because: 'route' });
-    live.signals.refused('call-offer', 'busy');
+    live.signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
+    live.signals.refused('call-offer', 'busy', '/');
     const { graph } = of(live, 'call-offer');
     expect(graph.legacy).toHaveLength(60);
     expect(graph.legacy.slice(-2)).toEqual([1, 0]);
@@ -75,11 +75,11 @@ describe('the graph', () => {
   it('shows a gap as zeros, not as what stood there one round before', () => {
     const { clock, live } = started();
     for (let i = 0; i < 60; i++) {
-      live.signals.decided('call-end', { path: 'new', because: 'owned' });
+      live.signals.decided('call-end', { path: 'new', because: 'owned' }, '/');
       clock.advance(5_000);
     }
     clock.advance(150_000);
-    live.signals.decided('call-end', { path: 'new', because: 'owned' });
+    live.signals.decided('call-end', { path: 'new', because: 'owned' }, '/');
     const { graph } = of(live, 'call-end');
     expect(graph.new.slice(-31)).toEqual([...Array(30).fill(0), 1]);
   });
@@ -93,7 +93,7 @@ describe('times of serving', () => {
   for (const ms of [0.01, 0.3, 1, 7, 42, 480, 2_900]) {
     it(`${ms} ms come back within a tenth`, () => {
       const { live } = started();
-      for (let i = 0; i < 100; i++) live.signals.served('call-offer', ms);
+      for (let i = 0; i < 100; i++) live.signals.served('call-offer', ms, '/');
       const { p50Ms, p99Ms } = of(live, 'call-offer');
       const lowest = Math.max(ms, 0.05);
       for (const shown of [p50Ms, p99Ms]) {
@@ -105,8 +105,8 @@ describe('times of serving', () => {
 
   it('tell the hundredth from the rest', () => {
     const { live } = started();
-    for (let i = 0; i < 985; i++) live.signals.served('call-offer', 1);
-    for (let i = 0; i < 15; i++) live.signals.served('call-offer', 800);
+    for (let i = 0; i < 985; i++) live.signals.served('call-offer', 1, '/');
+    for (let i = 0; i < 15; i++) live.signals.served('call-offer', 800, '/');
     const { p50Ms, p99Ms } = of(live, 'call-offer');
     expect(p50Ms).toBeLessThan(1.1);
     expect(p99Ms).toBeGreaterThan(700);
