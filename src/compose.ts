@@ -7,6 +7,7 @@ import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
 import { trusts } from './config/values.js';
 import type { Config } from './config.js';
+import { Guard } from './control/guard.js';
 import { openRouteLog } from './control/open-log.js';
 import { createRoutes } from './control/routes.js';
 import { createMemberSource } from './identity/ask-members.js';
@@ -45,12 +46,14 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const store = memorySessionStore();
     const sizes: Record<string, () => number> = {};
     const timelines = createTimelines({ clock });
+    const guard = new Guard({ clock });
+    closing.push(() => guard.close());
     const live = createLive(clock);
     const signals = createSignals({
       logger,
       meter: metrics.meter,
-      gauges: { callsByState: () => store.count(), sizes },
-      also: [live.signals, timelines.signals],
+      gauges: { callsByState: () => store.count(), guard: () => guard.states(), sizes },
+      also: [live.signals, timelines.signals, guard.signals],
     });
 
     const routes = await createRoutes({
@@ -64,6 +67,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       clock,
     });
     closing.push(() => routes.close());
+    await guard.watch(routes, signals);
 
     const keys = await mend(
       loadKeys(config.tokenKey, { clock, problem: (line) => logger.warn({ event: 'jwks' }, line) }),
@@ -138,7 +142,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       routes,
       calls,
       live,
-      guard: { states: () => [] },
+      guard,
       connected: registry,
       instances: async () => [await self.show()],
       legacy: () => upstreams.all.map(({ url, up, reached }) => ({ url, reachable: up && reached })),

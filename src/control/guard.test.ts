@@ -286,6 +286,16 @@ describe('once tripped', () => {
     expect(after.state('ice-candidate')?.state).toBe('inconclusive');
   });
 
+  it('is guarded as well where the log can not be read', async () => {
+    const guard = new Guard({ clock: manualClock() });
+    guards.push(guard);
+    const told = recordedSignals();
+    const { control: routes } = control({ '/': allNew });
+    await guard.watch(Object.assign(routes, { history: () => Promise.reject(new Error('away')) }), told);
+    expect(told.events.map(({ what }) => what)).toEqual(['internalError']);
+    expect(guard.states().map(({ state }) => state)).toEqual(['inconclusive', 'inconclusive', 'inconclusive']);
+  });
+
   it('raising a canary that did not trip keeps what was counted', async () => {
     const canary = (percent: number): RouteInput => ({ mode: 'canary', canary: { percent }, guard: limits });
     const b = await bed({ '/': { 'call-lifecycle': canary(5) } });

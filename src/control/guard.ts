@@ -59,7 +59,7 @@ interface Guarded {
   readonly ns: string;
   readonly group: Group;
   readonly route: GroupRoute;
-  /** By event; empty where nothing is watched. */
+  /** By event; empty where nothing is watched. Bounded by the table, which names at most 200 namespaces. */
   readonly windows: ReadonlyMap<string, SlidingWindow>;
   readonly tripped: Tripped | null;
 }
@@ -130,7 +130,13 @@ export class Guard implements GuardView {
     this.#follow(new Map());
     this.#lookLater();
     const tripped = new Map<string, Tripped | null>();
-    for (const version of await control.history(mostVersions)) {
+    const versions = await control.history(mostVersions).catch((error: unknown) => {
+      // What can't be read is told by the log's own signal when it is asked for; the routes in force are guarded all the same.
+      told.internalError('guard', error);
+      return [];
+    });
+    // What was before the first trip says nothing.
+    for (const version of versions.slice(0, versions.findLastIndex(({ kind }) => kind === 'guard') + 1)) {
       for (const { ns, group } of differences(version.before, version.after)) {
         const key = keyOf(ns, group);
         if (!touched.has(key) && !tripped.has(key)) tripped.set(key, trippedBy(version));
