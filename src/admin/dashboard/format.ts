@@ -18,11 +18,12 @@ export const rate = (n: number): string => (n > 0 && n < 0.05 ? '<0.1' : (n < 10
 
 export function milliseconds(ms: number | null): string {
   if (ms === null) return NOTHING;
-  if (ms >= 10_000) return `${oneDecimal.format(ms / 1000)} s`;
-  return `${(ms < 10 ? oneDecimal : whole).format(ms)} ms`;
+  if (ms >= 10_000) return `${oneDecimal.format(ms / 1000)}\u00a0s`;
+  return `${(ms < 10 ? oneDecimal : whole).format(ms)}\u00a0ms`;
 }
 
-export const percent = (n: number): string => `${twoDecimals.format(n)} %`;
+/** The blank before a unit does not break. */
+export const percent = (n: number): string => `${twoDecimals.format(n)}\u00a0%`;
 
 /** `4 s`, `3 min 12 s`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(ms: number): string {
@@ -77,7 +78,7 @@ export const guardWord: Readonly<Record<GuardBody['state'], string>> = {
 export function guardFigures({ figures, limits }: GuardBody): string {
   const { samples, errors, refusals, p99Ms } = figures;
   const share = (n: number) => percent(samples > 0 ? (100 * n) / samples : 0);
-  const within = limits ? ` in ${duration(limits.windowMs)}` : '';
+  const within = limits ? ` in ${count(limits.windowMs / 1000)}\u00a0s` : '';
   const parts = [`${some(samples, 'event')}${within}`];
   if (samples > 0) parts.push(`errors ${share(errors)}`, `refusals ${share(refusals)}`);
   if (p99Ms !== null) parts.push(`p99 ${milliseconds(p99Ms)}`);
