@@ -37,6 +37,11 @@ export class EarlyCandidates {
     return true;
   }
 
+  /** Whether anything is held of this very socket for this call. */
+  has(key: string, ref: SocketRef): boolean {
+    return this.#byConnection.get(ref.connection)?.some((h) => h.key === key) === true;
+  }
+
   /** What is held of this very socket for this call, oldest first; it is not held any more. */
   take(key: string, ref: SocketRef): readonly { readonly event: InboundEvent; readonly iceCandidate: unknown }[] {
     const all = this.#byConnection.get(ref.connection);

@@ -54,3 +54,20 @@ it('tasks of one lane run in their order, and the lane is over after the last', 
   await over;
   expect(ran).toEqual(['sync', 'slow', 'last', 'over']);
 });
+
+it('a lane is busy while something that was taken for it is not run yet', () => {
+  const lanes = new Lanes();
+  const first = lanes.expect(1, 'a');
+  const second = lanes.expect(1, 'a');
+  expect([lanes.busy(1, 'a'), lanes.busy(1, 'b'), lanes.busy(2, 'a')]).toEqual([true, false, false]);
+  first();
+  expect(lanes.busy(1, 'a')).toBe(true);
+  second();
+  expect(lanes.busy(1, 'a')).toBe(false);
+  const late = lanes.expect(1, 'a');
+  lanes.disconnected(1);
+  expect(lanes.busy(1, 'a')).toBe(false);
+  lanes.expect(1, 'a');
+  late();
+  expect(lanes.busy(1, 'a')).toBe(true);
+});

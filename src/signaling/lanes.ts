@@ -18,11 +18,15 @@ interface Lane {
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
   readonly #byConnection = new Map<number, Set<Lane>>();
+  /** How many are taken and not run yet, by connection and lane; a POST has few. */
+  readonly #expected = new Map<number, Map<string, number>>();
   /** Bytes that run or wait, by connection. */
   readonly #bytes = new Map<number, number>();
 
   busy(connection: number, key: string): boolean {
-    return this.#lanes.size > 0 && this.#lanes.has(`${connection}\n${key}`);
+    if (this.#lanes.size === 0 && this.#expected.size === 0) return false;
+    const id = `${connection}\n${key}`;
+    return this.#lanes.has(id) || this.#expected.get(connection)?.has(id) === true;
   }
 
   /** Resolves once all that waits or runs for this connection is done; null where nothing does. */
@@ -51,6 +55,28 @@ export class Lanes {
       void running.then(() => this.#next(connection, id, opened, size));
     }
     return true;
+  }
+
+  /**
+   * An event was taken for this lane and is run later (a POST is answered first): the lane is busy until the returned function
+   * is called, so that nothing overtakes it.
+   */
+  expect(connection: number, key: string): () => void {
+    const id = `${connection}\n${key}`;
+    const expected = this.#expected.get(connection) ?? new Map<string, number>();
+    this.#expected.set(connection, expected.set(id, (expected.get(id) ?? 0) + 1));
+    return () => {
+      const left = (expected.get(id) ?? 1) - 1;
+      if (left > 0) expected.set(id, left);
+      else if (expected.delete(id) && expected.size === 0 && this.#expected.get(connection) === expected) {
+        this.#expected.delete(connection);
+      }
+    };
+  }
+
+  /** What was taken on this connection is not run any more. */
+  disconnected(connection: number): void {
+    this.#expected.delete(connection);
   }
 
   #open(connection: number, id: string): Lane {

@@ -79,17 +79,27 @@ export class Signaling implements Service {
   route(event: InboundEvent): Routed {
     const { connection } = event.peer.ref;
     const key = callOf(event, conversationOf(event.args));
-    if (key && this.#lanes.busy(connection, keyOf(key))) {
-      return { decision: held, serve: () => this.#enqueue(event, key, undefined, undefined) };
-    }
+    const opens = event.name === 'call-offer';
+    if (key && this.#lanes.busy(connection, keyOf(key))) return this.#taken(event, key, undefined);
     const decision = this.#ownership.decide(event, key);
     if (decision.path === 'legacy') {
+      // Its candidates that ran ahead are here, and must follow it.
+      if (key && opens && this.#early.has(keyOf(key), event.peer.ref)) return this.#taken(event, key, undefined);
       this.#ownership.forwarded(event, key, decision);
       return { decision };
     }
     if (key === undefined) return { decision, serve: () => this.#serveMalformed(event, decision) };
-    const accepting = event.name === 'call-offer' ? this.#ownership.accept(key) : undefined;
-    return { decision, serve: () => this.#enqueue(event, key, decision, accepting) };
+    return this.#taken(event, key, decision, opens ? this.#ownership.accept(key) : undefined);
+  }
+
+  /** Served once the transport says so, in the order of its lane; undecided, it is decided on its turn. */
+  #taken(event: InboundEvent, key: CallKey, decision: Decision | undefined, accepting?: Accepting): Routed {
+    const begins = this.#lanes.expect(event.peer.ref.connection, keyOf(key));
+    const serve = (): void => {
+      begins();
+      this.#enqueue(event, key, decision, accepting);
+    };
+    return { decision: decision ?? held, serve };
   }
 
   passed(event: LegacyEvent): void {
@@ -118,6 +128,7 @@ export class Signaling implements Service {
     this.#ownership.disconnected(ref);
     this.#early.disconnected(ref);
     this.#retries.disconnected(ref);
+    this.#lanes.disconnected(ref.connection);
   }
 
   owns(ns: Namespace, conversationId: ConversationId): boolean {
@@ -191,6 +202,7 @@ export class Signaling implements Service {
         if (!delivery.isConnected(event.peer.ref)) return;
         this.#ownership.forwarded(event, key, decision);
         event.forward();
+        if (event.name === 'call-offer') this.#forwardEarly(key, event.peer.ref);
         return;
       }
       if (event.name === 'call-offer') accepting = this.#ownership.accept(key);
@@ -276,17 +288,21 @@ export class Signaling implements Service {
         this.#refuse(tracked, outcome.refusal);
         return;
       case 'legacy': {
-        const early = this.#early.take(keyOf(key), by.socket);
         signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns);
         tracked.first?.givenAway();
         event.forward();
-        for (const candidate of early) candidate.event.forward();
+        this.#forwardEarly(key, by.socket);
         return;
       }
       case 'gone':
         tracked.first?.givenAway();
         return;
     }
+  }
+
+  /** What was held for an offer that went to the legacy follows it. */
+  #forwardEarly(key: CallKey, ref: SocketRef): void {
+    for (const { event } of this.#early.take(keyOf(key), ref)) event.forward();
   }
 
   /** Null where the event repeats an earlier one, which answers it. */
