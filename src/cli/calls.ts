@@ -16,8 +16,9 @@ export interface CallsFlags {
 }
 
 export const listCalls =
-  ({ limit, ...filter }: CallsFlags): Action =>
+  ({ limit, state, ...rest }: CallsFlags): Action =>
   async ({ client, answer, style }) => {
+    const filter = { ...rest, state: state?.toUpperCase() };
     const query = new URLSearchParams({ limit: String(limit) });
     for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, value);
     const body = await client.get<CallsBody>(`/api/calls?${query}`, ['total', 'counts', 'calls']);

@@ -83,7 +83,7 @@ function addRoutes(tree: Tree): void {
     )
     .option(
       '--guard <limits>',
-      'off, or window=60s,min-samples=50,max-errors=1,max-refusals=5,max-p99=500ms (some of them)',
+      "off, or some of the limits by a routes file's keys: window=60s,max-errors-percent=1",
       values.guard,
     )
     .addHelpText('after', '\nWhat is not given stays as it is in force.');
@@ -114,7 +114,7 @@ function addRoutes(tree: Tree): void {
     says: 'versions of the table, newest first: who changed what, when and why',
     example: 'sigfig routes history --limit 10',
   })
-    .addOption(new Option('--limit <n>', 'at most so many').argParser(values.count(500)).default(20))
+    .addOption(new Option('--limit <n>', 'at most so many').argParser(values.count(200)).default(20))
     .option('--before <version>', 'only older ones', values.versionNumber);
   act(tree, history, async () => (await routes()).showHistory(history.opts()));
 

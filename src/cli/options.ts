@@ -32,13 +32,13 @@ export function count(most: number): (text: string) => number {
   };
 }
 
-/** `off`, or some of `window=60s,min-samples=50,max-errors=1,max-refusals=5,max-p99=500ms`; shares in percent. */
+/** `off`, or some of the limits, by their keys in a routes file: `window=60s,min-samples=50,max-errors-percent=1`. */
 export function guard(text: string): 'off' | Partial<GuardLimits> {
   if (text === 'off') return 'off';
   const limits: { -readonly [Key in keyof GuardLimits]?: number } = {};
   for (const part of text.split(',')) {
     const [name = '', value = ''] = part.split('=').map((piece) => piece.trim());
-    const limit = LIMITS[name];
+    const limit = Object.hasOwn(LIMITS, name) ? LIMITS[name] : undefined;
     if (limit === undefined || part.split('=').length !== 2) throw new InvalidArgumentError(GUARD);
     try {
       limits[limit.key] = limit.parse(value);
@@ -49,12 +49,13 @@ export function guard(text: string): 'off' | Partial<GuardLimits> {
   }
   return limits;
 }
-const GUARD = 'Write off, or limits such as window=60s,min-samples=50,max-errors=1,max-refusals=5,max-p99=500ms';
+const GUARD =
+  'Write off, or some of window=60s,min-samples=50,max-errors-percent=1,max-refusals-percent=5,max-p99=500ms';
 const LIMITS: Readonly<Record<string, { key: keyof GuardLimits; parse(text: string): number }>> = {
   window: { key: 'windowMs', parse: (text) => duration(text) },
   'min-samples': { key: 'minSamples', parse: count(1_000_000) },
-  'max-errors': { key: 'maxErrors', parse: (text) => shareOf(text) },
-  'max-refusals': { key: 'maxRefusals', parse: (text) => shareOf(text) },
+  'max-errors-percent': { key: 'maxErrors', parse: (text) => shareOf(text) },
+  'max-refusals-percent': { key: 'maxRefusals', parse: (text) => shareOf(text) },
   'max-p99': { key: 'maxP99Ms', parse: (text) => duration(text) },
 };
 /** Percent to a share of 0 to 1, without what division leaves behind. */

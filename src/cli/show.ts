@@ -76,9 +76,10 @@ export function time(at: string | number): string {
   return `${date.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }
 
-/** `0`, `0.4`, `12.3`, `240`. */
+/** `0`, `<0.1`, `0.4`, `12.3`, `240`. */
 export function rate(perSecond: number): string {
   if (perSecond === 0) return '0';
+  if (perSecond < 0.05) return '<0.1';
   return perSecond < 100 ? perSecond.toFixed(1) : String(Math.round(perSecond));
 }
 
