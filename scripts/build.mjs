@@ -29,6 +29,7 @@ if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 for (const [from, to] of [
   ['legacy-stub/public', 'dist/legacy-stub/public'],
   ['routes/schema.json', 'dist/routes/schema.json'],
+  ['src/admin/openapi.yaml', 'dist/src/admin/openapi.yaml'],
 ]) {
   if (existsSync(join(root, from))) cpSync(join(root, from), join(root, to), { recursive: true });
 }
