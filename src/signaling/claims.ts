@@ -1,14 +1,14 @@
 // Calls that the legacy has, as far as they were seen to pass (docs/routes.md, rule 2): who claimed a conversation for it,
 // in which state that call is, and when it is over. Knows no store, ticket or transport.
-import type { Clock } from '../base/clock.js';
 import type { SocketRef, UserId } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
-import type { Decision, LegacyEvent, Peer } from '../base/service.js';
+import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey, Role, State } from '../call/session.js';
-import type { Signals } from '../telemetry/signals.js';
+import { type Group, groupOf } from '../routing/route.js';
 import { keyOf } from './calls.js';
 import type { LiveCall } from './live.js';
 import type { LegacyCalls } from './live-calls.js';
+import { ObservedBudget, ObservedCall, type ObservedDeps } from './observed.js';
 
 /** A call that the legacy has. Built only from what passed; the legacy itself is never asked. */
 interface LegacyClaim {
@@ -22,7 +22,7 @@ interface LegacyClaim {
   state: State | 'UNKNOWN';
   since: number;
   /** What was forwarded and made us believe that the legacy has this call; undefined where it told a browser so itself. */
-  readonly begun: { readonly event: string; readonly peer: Peer } | undefined;
+  begun: { readonly event: string; readonly peer: Peer } | undefined;
   /** True once the legacy was seen to act on it. */
   confirmed: boolean;
   answered: boolean;
@@ -32,16 +32,17 @@ interface LegacyClaim {
   /** Users and sockets that the legacy itself treated as parties. `caller`: in its own words, for operators only. */
   caller: string | undefined;
   callee: UserId | undefined;
-  /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
+  /** Set where its relays are served here, or wait until the legacy has accepted it. */
+  observed: ObservedCall | null;
+  /** Who sent the last forwarded offers, answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
+  offering: Peer[];
   answering: Peer[];
   rejoining: Peer[];
   /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
   readonly sockets: Set<string>;
 }
 
-export interface ClaimsDeps {
-  readonly clock: Clock;
-  readonly signals: Signals;
+export interface ClaimsDeps extends Omit<ObservedDeps, 'budget'> {
   readonly newId: () => string;
   /** A call of the legacy's was seen to end. */
   readonly onEnd: (key: string) => void;
@@ -81,6 +82,7 @@ export class Claims implements LegacyCalls {
   readonly #bySocket = new Map<string, Set<LegacyClaim>>();
   /** Of `#claims`: made by something that anybody can send for a call that is none. */
   #guesses = 0;
+  readonly #budget = new ObservedBudget();
   readonly #deps: ClaimsDeps;
 
   constructor(deps: ClaimsDeps) {
@@ -100,24 +102,35 @@ export class Claims implements LegacyCalls {
   }
 
   get counts(): { readonly legacy: number; readonly peeled: number } {
-    return { legacy: this.#claims.size - this.#guesses, peeled: 0 };
+    return { legacy: this.#claims.size - this.#guesses, peeled: this.#budget.calls };
+  }
+
+  /** Bytes that observed sessions hold. */
+  get observedBytes(): number {
+    return this.#budget.bytes;
+  }
+
+  /** The observed call whose relays of this event's group are served here, or wait to be. */
+  observed(key: string, event: string): ObservedCall | null {
+    const observed = this.#claims.get(key)?.observed;
+    return observed?.takes(groupOf.get(event)) ? observed : null;
   }
 
   /** Those that are more than guessed, oldest first; may be walked over several turns. */
   *calls(): Generator<Omit<LiveCall, 'path'>> {
     for (const claim of this.#claims.values()) {
       if (isGuess(claim)) continue;
-      const { id, call, decision, state, seats, at, since } = claim;
+      const { id, call, decision, seats, at, observed } = claim;
       yield {
         id,
         ...call,
         because: decision.because,
-        state,
+        state: observed?.session?.state ?? claim.state,
         offerer: seats.offerer?.user ?? claim.caller ?? null,
         answerer: seats.answerer?.user ?? claim.callee ?? null,
-        peeled: [],
+        peeled: observed?.peeled ?? [],
         createdAt: at,
-        since,
+        since: observed?.session?.since ?? claim.since,
       };
     }
   }
@@ -128,28 +141,40 @@ export class Claims implements LegacyCalls {
     if (guess && isGuess(guess)) this.#drop(guess, 'refuted');
   }
 
-  /** A call event goes on to the legacy; `decision` says why. */
-  forwarded(call: CallKey, event: string, peer: Peer, decision: Decision): void {
+  /**
+   * A call event goes on to the legacy; `decision` says why. `wanted`: of an offer, the groups of relays that would be
+   * served here if it opens a call. Answers who wants to see its acknowledgement.
+   */
+  forwarded(
+    call: CallKey,
+    event: InboundEvent,
+    decision: Decision,
+    wanted: readonly Group[],
+  ): Acknowledged | undefined {
     const key = keyOf(call);
-    if (event === 'call-offer') {
+    const { name, peer } = event;
+    if (name === 'call-offer') {
       // A guess that the legacy may still refute says nothing of the call that begins here.
       this.forgetGuess(key);
-      if (!this.#claims.has(key)) this.#claim(call, decision, { event, peer });
-      return;
+      const claim = this.#claims.get(key) ?? this.#claim(call, decision, { event: name, peer }, wanted);
+      if (!claim.confirmed) this.#asks(claim, claim.offering, peer);
+      return claim.observed?.forwarded(event, wanted);
     }
     let claim = this.#claims.get(key);
     // A call that began before this proxy, or whose other party is not behind it.
-    if (ofLiveCalls.has(event)) claim ??= this.#claim(call, decision, { event, peer });
-    if (!claim) return;
-    if (event === 'call-answer') {
+    if (ofLiveCalls.has(name)) claim ??= this.#claim(call, decision, { event: name, peer });
+    if (!claim) return undefined;
+    if (name === 'call-answer') {
       this.#asks(claim, claim.answering, peer);
-    } else if (event === 'call-rejoin-offer') {
+    } else if (name === 'call-rejoin-offer') {
       this.#asks(claim, claim.rejoining, peer);
-    } else if (event === 'call-end' && this.#isParty(claim, peer)) this.#end(claim, event, 'hangup');
+    } else if (name === 'call-end' && this.#isParty(claim, peer)) this.#end(claim, name, 'hangup');
+    return claim.observed?.forwarded(event, []);
   }
 
   /** An event about this conversation passes from the legacy to a browser. */
-  passed(call: CallKey, { peer, name, args }: LegacyEvent): void {
+  passed(call: CallKey, event: LegacyEvent): void {
+    const { peer, name, args } = event;
     const key = keyOf(call);
     let claim = this.#claims.get(key);
     if (name === 'call-offer' || name === 'call-rejoin-offer') {
@@ -159,9 +184,11 @@ export class Claims implements LegacyCalls {
     const payload = args[0] as Record<string, unknown>;
     const state = states[name];
     if (state) {
+      if (name === 'call-offer' && !claim.confirmed) this.#offeredBy(claim, payload.fromUserId);
       this.#confirm(claim);
       this.#enter(claim, name, state);
     }
+    if (name !== 'call-ended' || payload.reason === 'answered-elsewhere') claim.observed?.passed(event);
     switch (name) {
       case 'call-offer':
         claim.callee ??= peer.user;
@@ -183,7 +210,7 @@ export class Claims implements LegacyCalls {
         if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
         break;
       case 'error':
-        if (this.#isRefused(claim, peer, payload)) this.#drop(claim, 'refused', claim.begun?.event);
+        this.#refused(claim, peer, payload);
         break;
     }
   }
@@ -205,6 +232,12 @@ export class Claims implements LegacyCalls {
       }
       if (!claim.answered) {
         if (claim.seats.offerer && sameSocket(claim.seats.offerer.ref, ref)) this.#drop(claim, 'offerer-left', 'drop');
+        else claim.observed?.disconnected(ref);
+        continue;
+      }
+      claim.observed?.disconnected(ref);
+      if (claim.observed?.session) {
+        if (claim.observed.deserted) this.#drop(claim, 'both-gone', 'drop');
         continue;
       }
       for (const role of ['offerer', 'answerer'] as const) {
@@ -216,7 +249,7 @@ export class Claims implements LegacyCalls {
     this.#bySocket.delete(socketKey(ref));
   }
 
-  #claim(call: CallKey, decision: Decision, begun?: LegacyClaim['begun']): LegacyClaim {
+  #claim(call: CallKey, decision: Decision, begun?: LegacyClaim['begun'], wanted: readonly Group[] = []): LegacyClaim {
     const { clock, signals, newId } = this.#deps;
     if (this.#claims.size >= maxClaims) {
       signals.bound('claims', {});
@@ -224,11 +257,12 @@ export class Claims implements LegacyCalls {
       if (oldest) this.#drop(oldest, 'bound');
     }
     const now = clock.now();
+    const id = newId();
     const opens = begun?.event === 'call-offer';
     const claim: LegacyClaim = {
       key: keyOf(call),
       call: { ns: call.ns, conversationId: call.conversationId },
-      id: newId(),
+      id,
       decision,
       at: now,
       state: 'UNKNOWN',
@@ -240,6 +274,8 @@ export class Claims implements LegacyCalls {
       lost: new Set(),
       caller: undefined,
       callee: undefined,
+      observed: ObservedCall.of({ ...this.#deps, budget: this.#budget }, call, id, wanted),
+      offering: [],
       answering: [],
       rejoining: [],
       sockets: new Set(),
@@ -267,23 +303,40 @@ export class Claims implements LegacyCalls {
   }
 
   #enter(claim: LegacyClaim, event: string, to: State): void {
-    const from = claim.state;
-    if (from === to) return;
+    const from = claim.observed?.session?.state ?? claim.state;
     claim.state = to;
+    if (from === to) return;
     claim.since = this.#deps.clock.now();
-    this.#observed(claim, from, to, event, 'seen');
+    this.#seen(claim, from, to, event, 'seen');
   }
 
   /** IDLE before anything was seen of it. */
-  #observed(
-    { call, id }: LegacyClaim,
-    from: LegacyClaim['state'],
-    to: State | 'ENDED',
-    event: string,
-    why: string,
-  ): void {
+  #seen({ call, id }: LegacyClaim, from: LegacyClaim['state'], to: State | 'ENDED', event: string, why: string): void {
     const before = from === 'UNKNOWN' ? 'IDLE' : from;
     this.#deps.signals.observed({ ...call, callId: id, from: before, to, because: why, event });
+  }
+
+  /** The legacy has accepted the offer of this user, which need not be the one that came first. */
+  #offeredBy(claim: LegacyClaim, user: unknown): void {
+    const { seats } = claim;
+    if (typeof user === 'string')
+      seats.offerer = sentBy(claim.offering, user) ?? (seats.offerer?.user === user ? seats.offerer : null);
+    claim.offering = [];
+  }
+
+  #refused(claim: LegacyClaim, peer: Peer, payload: Record<string, unknown>): void {
+    const first = this.#isRefused(claim, peer, payload);
+    const mine = claim.offering.findIndex((p) => sameSocket(p.ref, peer.ref));
+    if (payload.event === 'call-offer' && mine >= 0) claim.offering.splice(mine, 1);
+    if (!first) return;
+    const [next] = claim.offering;
+    if (next === undefined) {
+      this.#drop(claim, 'refused', claim.begun?.event);
+      return;
+    }
+    // Another offer is on its way, about which the legacy has not decided.
+    claim.begun = { event: 'call-offer', peer: next };
+    claim.seats.offerer = next;
   }
 
   /** The legacy refuses what made us believe that it has this call. */
@@ -334,13 +387,15 @@ export class Claims implements LegacyCalls {
   #drop(claim: LegacyClaim, because: string, event = 'sweep'): void {
     if (this.#claims.get(claim.key) !== claim) return;
     this.#claims.delete(claim.key);
+    const state = claim.observed?.session?.state ?? claim.state;
+    claim.observed?.close();
     for (const key of claim.sockets) {
       const claims = this.#bySocket.get(key);
       claims?.delete(claim);
       if (claims?.size === 0) this.#bySocket.delete(key);
     }
     if (isGuess(claim)) this.#guesses -= 1;
-    else this.#observed(claim, claim.state, 'ENDED', event, because);
+    else this.#seen(claim, state, 'ENDED', event, because);
   }
 }
 

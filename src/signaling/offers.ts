@@ -1,21 +1,26 @@
 // Accepting a `call-offer` on the new path: who takes part (ticket), whether the callee can be served here, and the two
 // ways back to the legacy that only show once that is known. Knows no packets. Rules: docs/routes.md, rule 3.
 import type { UserId } from '../base/ids.js';
-import type { Because, InboundEvent } from '../base/service.js';
+import type { Acknowledged, Because, InboundEvent } from '../base/service.js';
 import { refusals } from '../call/refusals.js';
 import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
-import type { Claims } from './claims.js';
 import type { Command } from './commands.js';
 import type { EarlyCandidates } from './early.js';
+import type { Ownership } from './ownership.js';
 
 export type OfferOutcome =
   | { readonly kind: 'stepped'; readonly step: Step }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** Claimed for the legacy; the caller forwards the offer, then the held candidates. */
-  | { readonly kind: 'legacy'; readonly because: Because }
+  /** Claimed for the legacy; the caller forwards the offer, then the candidates that ran ahead of it: `early` and those held. */
+  | {
+      readonly kind: 'legacy';
+      readonly because: Because;
+      readonly acknowledged: Acknowledged | undefined;
+      readonly early: readonly HeldCandidate[];
+    }
   /** The offerer's socket went away while the ticket was fetched. */
   | { readonly kind: 'gone' };
 
@@ -29,10 +34,20 @@ export interface Offer {
   readonly route: { readonly sole: boolean; readonly fallback: boolean; excludes(user: UserId): boolean };
 }
 
+type HeldCandidate = ReturnType<EarlyCandidates['take']>[number];
+
+/** One try to accept an offer. */
+interface Attempt extends Offer {
+  /** From when on a session of it may have been saved. */
+  saving: boolean;
+  /** Candidates that ran ahead of it, taken for its session. */
+  early: readonly HeldCandidate[];
+}
+
 export class Offers {
   readonly #deps: CallsDeps;
   readonly #calls: Calls;
-  readonly #claims: Claims;
+  readonly #ownership: Ownership;
   readonly #early: EarlyCandidates;
   readonly #memberships: Memberships;
   readonly #newId: () => string;
@@ -40,14 +55,14 @@ export class Offers {
   constructor(
     deps: CallsDeps,
     calls: Calls,
-    claims: Claims,
+    ownership: Ownership,
     early: EarlyCandidates,
     memberships: Memberships,
     newId: () => string,
   ) {
     this.#deps = deps;
     this.#calls = calls;
-    this.#claims = claims;
+    this.#ownership = ownership;
     this.#early = early;
     this.#memberships = memberships;
     this.#newId = newId;
@@ -55,6 +70,18 @@ export class Offers {
 
   /** `waited` is told how long facts were fetched, in milliseconds: serving is timed without it. */
   async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
+    const attempt: Attempt = { ...offer, saving: false, early: [] };
+    try {
+      return await this.#accept(attempt, waited);
+    } catch (error) {
+      if (!offer.route.fallback || !(await this.#savedNothing(attempt))) throw error;
+      const { ns } = offer.key;
+      this.#deps.signals.internalError('serving call-offer', error, { event: 'call-offer', ns });
+      return this.#giveToLegacy(attempt, 'fallback');
+    }
+  }
+
+  async #accept(offer: Attempt, waited: (ms: number) => void): Promise<OfferOutcome> {
     const { key, event, user, route } = offer;
     const k = keyOf(key);
     let session = this.#session(key);
@@ -68,7 +95,7 @@ export class Offers {
     if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
     session = this.#session(key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    if (this.#claims.has(k, true)) return this.#toLegacy(offer, 'claimed');
+    if (this.#ownership.claims.has(k, true)) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
       return found.refusal === refusals.unavailable && route.fallback
@@ -91,15 +118,15 @@ export class Offers {
     return known === undefined ? this.#deps.store.get(key) : known;
   }
 
-  async #step(offer: Offer, participants: readonly [UserId, UserId] | undefined): Promise<OfferOutcome> {
+  async #step(offer: Attempt, participants: readonly [UserId, UserId] | undefined): Promise<OfferOutcome> {
     const { key, event, user, command } = offer;
     const callId = this.#newId();
-    let early: readonly unknown[] | undefined;
+    offer.saving = true;
     const step = await this.#calls.apply(
       key,
       (session): CallEvent | null => {
         if (session === null && participants === undefined) return null;
-        if (session === null) early ??= this.#early.take(keyOf(key), event.peer.ref).map((held) => held.iceCandidate);
+        if (session === null) offer.early = [...offer.early, ...this.#early.take(keyOf(key), event.peer.ref)];
         return {
           type: 'call-offer',
           by: { user, socket: event.peer.ref },
@@ -107,13 +134,13 @@ export class Offers {
           offer: command.body,
           ...(participants && session === null ? { participants } : {}),
           callId,
-          early: early ?? [],
+          early: offer.early.map((held) => held.iceCandidate),
         };
       },
       event,
     );
     // The session ended between the look and the step: the offer is a first one after all.
-    return step ? { kind: 'stepped', step } : this.accept(offer, () => undefined);
+    return step ? { kind: 'stepped', step } : this.#accept(offer, () => undefined);
   }
 
   async #participants({
@@ -153,12 +180,34 @@ export class Offers {
   }
 
   /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
-  async #toLegacy(offer: Offer, because: Because): Promise<OfferOutcome> {
+  async #toLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
     await offer.accepting.earlierSettled();
     if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
     const session = this.#session(offer.key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    this.#claims.forwarded(offer.key, 'call-offer', offer.event.peer, { path: 'legacy', because });
-    return { kind: 'legacy', because };
+    return this.#claimForLegacy(offer, because);
+  }
+
+  #claimForLegacy(offer: Attempt, because: Because): OfferOutcome {
+    const acknowledged = this.#ownership.claim(offer.event, offer.key, { path: 'legacy', because });
+    return { kind: 'legacy', because, acknowledged, early: offer.early };
+  }
+
+  /** The same where the new path is unwell: it is not asked any more. */
+  async #giveToLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
+    await offer.accepting.earlierSettled();
+    if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
+    return this.#claimForLegacy(offer, because);
+  }
+
+  /** Whether serving an offer broke before it left a session behind; where that can't be told, it may have. */
+  async #savedNothing({ key, saving }: Attempt): Promise<boolean> {
+    if (!saving) return true;
+    try {
+      return (await this.#deps.store.get(key)) === null;
+    } catch (error) {
+      this.#deps.signals.internalError('looking for a session', error);
+      return false;
+    }
   }
 }

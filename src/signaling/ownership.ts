@@ -1,15 +1,17 @@
 // Which path owns the call that an event is about: gathers the facts for `decide` (session, claims, what ended lately, the
 // table) and keeps those that signaling itself makes. Knows no payloads beyond their conversation, and no transport.
 import type { ConversationId, Namespace, SocketRef, UserId } from '../base/ids.js';
-import type { Decision, InboundEvent, LegacyEvent } from '../base/service.js';
+import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey } from '../call/session.js';
 import { decide } from '../routing/decide.js';
+import { type Group, groups } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
 import { type Accepting, AcceptingOffers } from './accepting.js';
 import { type CallsDeps, keyOf } from './calls.js';
 import { Claims } from './claims.js';
 import { readCommand } from './commands.js';
 import { EndedCalls } from './ended.js';
+import type { ObservedCall } from './observed.js';
 
 export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
   /** The table in force, read anew for each decision. */
@@ -25,6 +27,9 @@ export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string
   if (conversationId === undefined) return undefined;
   return { ns: event.peer.ref.ns, conversationId: conversationId as ConversationId };
 }
+
+const none: readonly Group[] = [];
+const relays: readonly Group[] = ['ice-candidate', 'call-renegotiation'];
 
 export class Ownership {
   readonly claims: Claims;
@@ -53,10 +58,15 @@ export class Ownership {
       verified: user !== undefined,
       owner: key === undefined ? null : this.#ownerOf(event, key),
       endedHere: k !== undefined && this.ended.last(k) !== null,
-      peeled: false,
+      peeled: k !== undefined && this.claims.observed(k, event.name) !== null,
       offer: () => table.wants(ref.ns, 'call-offer', key?.conversationId ?? '', user),
       sole: table.sole(ref.ns, event.name),
     });
+  }
+
+  /** The legacy's call whose relay this event is, where it is served here or waits to be. */
+  observed(key: CallKey, event: string): ObservedCall | null {
+    return this.claims.observed(keyOf(key), event);
   }
 
   /** No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. */
@@ -86,17 +96,29 @@ export class Ownership {
     return { live: this.#deps.store.peek(key)?.callId ?? null, ended: this.ended.last(keyOf(key)) };
   }
 
-  /** An event goes to the legacy; `decision` says why. */
-  forwarded(event: InboundEvent, key: CallKey | undefined, decision: Decision): void {
-    const { signals } = this.#deps;
-    if (key !== undefined) {
-      // An unverified sender claims nothing while the new path has this call.
-      const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
-      // Nor does an offer that the legacy will find malformed.
-      const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
-      if (!live && !opensNone) this.claims.forwarded(key, event.name, event.peer, decision);
-    }
-    signals.decided(event.name, decision, event.peer.ref.ns);
+  /** An event goes to the legacy; `decision` says why. Answers who wants to see its acknowledgement. */
+  forwarded(event: InboundEvent, key: CallKey | undefined, decision: Decision): Acknowledged | undefined {
+    this.#deps.signals.decided(event.name, decision, event.peer.ref.ns);
+    if (key === undefined) return undefined;
+    // An unverified sender claims nothing while the new path has this call.
+    const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
+    // Nor does an offer that the legacy will find malformed.
+    const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
+    return live || opensNone ? undefined : this.claim(event, key, decision);
+  }
+
+  /** As `forwarded`, where somebody else tells of the decision. */
+  claim(event: InboundEvent, key: CallKey, decision: Decision): Acknowledged | undefined {
+    const wanted = event.name === 'call-offer' ? this.#relays(key, event.peer, decision) : none;
+    return this.claims.forwarded(key, event, decision, wanted);
+  }
+
+  /** Groups whose events are served here if the legacy accepts this offer. */
+  #relays(key: CallKey, { user }: Peer, { because }: Decision): readonly Group[] {
+    // Without a verified offerer and a callee's socket that we can serve nothing of a call can be relayed here.
+    if (user === undefined || because === 'callee-not-here') return none;
+    const table = this.#deps.routes();
+    return relays.filter((group) => table.wants(key.ns, groups[group][0]!, key.conversationId, user).path === 'new');
   }
 
   /** An event about a call passes from the legacy to a browser. */
@@ -120,6 +142,7 @@ export class Ownership {
   /** Entries of what is bounded, by name. */
   readonly sizes: Readonly<Record<string, () => number>> = {
     'legacy-claims': () => this.claims.size,
+    'observed-bytes': () => this.claims.observedBytes,
     'ended-calls': () => this.ended.size + this.#endedAtLegacy.size,
   };
 

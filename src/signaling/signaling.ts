@@ -66,9 +66,16 @@ export class Signaling implements Service {
     this.#deps = deps;
     this.#early = new EarlyCandidates(deps.clock);
     this.#ownership = new Ownership(deps);
-    const { claims, ended } = this.#ownership;
+    const { ended } = this.#ownership;
     this.calls = new Calls({ ...deps, ended });
-    this.#offers = new Offers({ ...deps, ended }, this.calls, claims, this.#early, deps.memberships, deps.newId);
+    this.#offers = new Offers(
+      { ...deps, ended },
+      this.calls,
+      this.#ownership,
+      this.#early,
+      deps.memberships,
+      deps.newId,
+    );
   }
 
   watching(): boolean {
@@ -85,8 +92,8 @@ export class Signaling implements Service {
     if (decision.path === 'legacy') {
       // Its candidates that ran ahead are here, and must follow it.
       if (key && opens && this.#early.has(keyOf(key), event.peer.ref)) return this.#taken(event, key, undefined);
-      this.#ownership.forwarded(event, key, decision);
-      return { decision };
+      const acknowledged = this.#ownership.forwarded(event, key, decision);
+      return acknowledged ? { decision, acknowledged } : { decision };
     }
     if (key === undefined) return { decision, serve: () => this.#serveMalformed(event, decision) };
     return this.#taken(event, key, decision, opens ? this.#ownership.accept(key) : undefined);
@@ -196,17 +203,23 @@ export class Signaling implements Service {
   ): void | Promise<void> {
     const { signals, delivery } = this.#deps;
     let decision = decided;
+    // Its call's relays may have gone back to the legacy since that was decided.
+    if (decision?.because === 'peeled' && !this.#ownership.observed(key, event.name)) decision = undefined;
     if (!decision) {
       decision = this.#ownership.decide(event, key);
       if (decision.path === 'legacy') {
         if (!delivery.isConnected(event.peer.ref)) return;
-        this.#ownership.forwarded(event, key, decision);
-        event.forward();
+        event.forward(this.#ownership.forwarded(event, key, decision));
         if (event.name === 'call-offer') this.#forwardEarly(key, event.peer.ref);
         return;
       }
       if (event.name === 'call-offer') accepting = this.#ownership.accept(key);
     }
+    const observed = decision.because === 'peeled' ? this.#ownership.observed(key, event.name) : null;
+    const again = (): void | Promise<void> => this.#serve(event, key, arrived, undefined, undefined);
+    const outcome = observed?.waits(event.peer.ref);
+    if (outcome) return outcome.then(again).catch((error) => this.#failed(untracked(event), error));
+    if (observed?.left) return again();
     const started = performance.now();
     const read = readCommand(event.name as CommandName, event.args);
     const { user, ref } = event.peer;
@@ -217,7 +230,7 @@ export class Signaling implements Service {
       return;
     }
     const { command } = read;
-    const tracked = this.#track(event, key, arrived);
+    const tracked = this.#track(event, key, arrived, observed?.id);
     if (tracked === null) {
       accepting?.done();
       signals.decided(event.name, decision, event.peer.ref.ns);
@@ -229,6 +242,17 @@ export class Signaling implements Service {
       return this.#offer(event, tracked, key, by, command, claim, decision)
         .catch((error) => this.#failed(tracked, error))
         .finally(() => claim.done());
+    }
+    if (observed) {
+      const relayed = observed.serve(tracked.event, toCallEvent(command, by, event), event);
+      if (relayed === null) {
+        tracked.first?.givenAway();
+        return again();
+      }
+      signals.decided(event.name, decision, event.peer.ref.ns);
+      this.#settle(tracked, relayed, key);
+      signals.served(event.name, performance.now() - started, event.peer.ref.ns);
+      return;
     }
     signals.decided(event.name, decision, event.peer.ref.ns);
     if (command.name === 'ice-candidate' && this.#ownership.isEarly(key, user)) {
@@ -305,12 +329,12 @@ export class Signaling implements Service {
     for (const { event } of this.#early.take(keyOf(key), ref)) event.forward();
   }
 
-  /** Null where the event repeats an earlier one, which answers it. */
-  #track(event: InboundEvent, key: CallKey, arrived: number): Tracked | null {
+  /** Null where the event repeats an earlier one, which answers it. `peeled`: the legacy's call that it is about. */
+  #track(event: InboundEvent, key: CallKey, arrived: number, peeled: string | undefined): Tracked | null {
     if (!event.ackRequested || !this.#deps.delivery.isConnected(event.peer.ref)) return untracked(event);
     // The call that it is about: the live one, or, but for an offer, the one that just ended here.
     const { live, ended } = this.#ownership.lastCall(key);
-    const call = live ?? (event.name === 'call-offer' ? null : ended);
+    const call = peeled ?? live ?? (event.name === 'call-offer' ? null : ended);
     const what = `${keyOf(key)}\n${event.name}\n${event.digest()}`;
     const first = this.#retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
     return first && track(event, first);

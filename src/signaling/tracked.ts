@@ -1,6 +1,6 @@
 // An event whose answer is remembered, so that the very same request again can be answered alike (retries.ts). Knows
 // nothing of what the event asks for.
-import type { InboundEvent, Peer } from '../base/service.js';
+import type { Acknowledged, InboundEvent, Peer } from '../base/service.js';
 import type { First } from './retries.js';
 
 export interface Tracked {
@@ -53,7 +53,7 @@ class AckedTo implements InboundEvent {
     return this.#event.digest();
   }
 
-  forward(): void {
-    this.#event.forward();
+  forward(acknowledged?: Acknowledged): void {
+    this.#event.forward(acknowledged);
   }
 }

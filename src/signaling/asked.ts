@@ -1,0 +1,159 @@
+// What was forwarded to the legacy about one call and what became of it: an event's own relays wait for its outcome, and
+// what the legacy delivers is traced back to the socket that asked for it. Knows no sessions and no candidates.
+import { createHash } from 'node:crypto';
+import type { Clock, Timer } from '../base/clock.js';
+import { type SocketRef, sameSocket } from '../base/ids.js';
+import type { InboundEvent, Peer } from '../base/service.js';
+import { isTooDeep } from '../protocol/socketio.js';
+import type { CommandName } from './commands.js';
+
+export type AskedName = Extract<CommandName, 'call-offer' | 'call-answer' | 'call-rejoin-offer' | 'call-rejoin-answer'>;
+
+/** One forwarded event. */
+export interface Asked {
+  readonly event: AskedName;
+  readonly peer: Peer;
+  /** Digest of its description. */
+  readonly description: string;
+  /** Relays of its socket wait behind it until its outcome passes, or it is late. */
+  readonly outcome: Gate;
+  /** The legacy delivered the offer that it answers to this very socket. */
+  readonly mayMerge: boolean;
+  /** Its acknowledgement: not asked for, not here yet, kept back, gone on. */
+  ack: 'none' | 'due' | 'held' | 'passed';
+  /** Its outcome is known, or does not matter any more. */
+  done: boolean;
+  /** Lets the acknowledgement go that is kept back, with these candidates. */
+  letGo(candidates: readonly unknown[] | null): void;
+}
+
+/** Something that others wait for, but not for ever. */
+export interface Gate {
+  readonly opened: Promise<void>;
+  /** It opened because its time was over. */
+  readonly late: boolean;
+  open(): void;
+}
+
+export function gate(clock: Clock, ms: number, onLate: () => void = () => undefined): Gate {
+  let resolve!: () => void;
+  let late = false;
+  const opened = new Promise<void>((done) => (resolve = done));
+  const timer: Timer = clock.after(ms, () => {
+    late = true;
+    onLate();
+    resolve();
+  });
+  return {
+    opened,
+    get late() {
+      return late;
+    },
+    open() {
+      timer.cancel();
+      resolve();
+    },
+  };
+}
+
+/**
+ * Milliseconds that relays wait for the outcome of what their socket sent before them: the legacy's lookup takes up to 150 ms
+ * under load, and a polling party fetches what it is sent a round trip later.
+ */
+export const mostOutcomeMs = 2_000;
+/** Of one call: a few devices, each trying a few times. The oldest is forgotten, so that at worst its call stays at the legacy. */
+const mostAsked = 16;
+
+export class AskedEvents {
+  #all: Asked[] = [];
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(event: InboundEvent, description: unknown, mayMerge: boolean): Asked {
+    const asked: Asked = {
+      event: event.name as AskedName,
+      peer: event.peer,
+      description: digestOf(description),
+      outcome: gate(this.#clock, mostOutcomeMs),
+      mayMerge,
+      ack: event.ackRequested ? 'due' : 'none',
+      done: false,
+      letGo: () => undefined,
+    };
+    this.#all.push(asked);
+    if (this.#all.length > mostAsked) this.done(this.#all[0]);
+    return asked;
+  }
+
+  /** The oldest one of this socket whose outcome is still open. */
+  waiting(ref: SocketRef): Asked | undefined {
+    return this.#all.find((a) => sameSocket(a.peer.ref, ref));
+  }
+
+  /** Its outcome is known, or does not matter any more. */
+  done(asked: Asked | undefined): void {
+    if (!asked) return;
+    asked.done = true;
+    this.#all = this.#all.filter((a) => a !== asked);
+    asked.outcome.open();
+    asked.letGo(null);
+  }
+
+  /** An `error` for this event passes to this socket. One that was acknowledged without an error before is not meant. */
+  refused(event: string, ref: SocketRef, message: string): Asked | undefined {
+    // What is malformed was never noted here.
+    if (message.startsWith('Malformed ')) return undefined;
+    const asked = this.#all.find(
+      (a) => a.event === event && sameSocket(a.peer.ref, ref) && (a.ack === 'none' || a.ack === 'due'),
+    );
+    this.done(asked);
+    return asked;
+  }
+
+  /** Its socket is gone: nothing of it waits, but what it asked for may still come true. */
+  gone(ref: SocketRef): void {
+    for (const asked of this.#all) {
+      if (!sameSocket(asked.peer.ref, ref)) continue;
+      asked.outcome.open();
+      asked.letGo(null);
+    }
+  }
+
+  any(event: AskedName, of: (peer: Peer) => boolean): boolean {
+    return this.#all.some((a) => a.event === event && of(a.peer));
+  }
+
+  /** Another device of that user has answered. */
+  answeredElsewhere(ref: SocketRef): void {
+    for (const asked of this.#all) {
+      if (asked.event === 'call-answer' && sameSocket(asked.peer.ref, ref)) this.done(asked);
+    }
+  }
+
+  /**
+   * Who can have asked for what the legacy delivers in the name of `user` (its own word for whom): the oldest event of each
+   * socket. Where descriptions tell them apart, they do. Sockets of unknown users may be anybody's.
+   */
+  behind(event: string, user: unknown, description: unknown): readonly Asked[] {
+    const possible = this.#all.filter((a) => a.event === event && (a.peer.user === user || a.peer.user === undefined));
+    const digest = digestOf(description);
+    const same = possible.filter((a) => a.description === digest);
+    const all = same.length > 0 ? same : possible;
+    return all.filter((a, i) => all.findIndex((b) => sameSocket(b.peer.ref, a.peer.ref)) === i);
+  }
+
+  clear(): void {
+    for (const asked of [...this.#all]) this.done(asked);
+  }
+}
+
+/** A description is compared, never kept. */
+function digestOf(description: unknown): string {
+  if (isTooDeep(description)) return '';
+  return createHash('sha1')
+    .update(JSON.stringify(description) ?? '')
+    .digest('base64');
+}
