@@ -314,7 +314,8 @@ export class Signaling implements Service {
       case 'legacy': {
         signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns);
         tracked.first?.givenAway();
-        event.forward();
+        event.forward(outcome.acknowledged);
+        for (const candidate of outcome.early) candidate.event.forward();
         this.#forwardEarly(key, by.socket);
         return;
       }
