@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { parseRouteTable, type RouteTable } from './table.js';
+import { defaultGuard, parseRouteTable, type RouteTable } from './table.js';
 
 const parsed = (text: string): RouteTable => {
   const result = parseRouteTable(text, 'routes.yaml');
@@ -13,12 +13,13 @@ const problems = (text: string): readonly string[] => {
 };
 const under = (...lines: string[]) => ['namespaces:', '  /:', ...lines.map((line) => `    ${line}`)].join('\n');
 
+const plain = { mode: 'legacy', sole: false, canary: null, fallback: 'refuse', guard: defaultGuard };
+
 describe('what a table says', () => {
   test.each(['', '{}', '# nothing\n', 'namespaces:', 'namespaces: {}', 'namespaces:\n  /:\n'])(
     'everything goes to the legacy with %j, and / counts as named',
     (text) => {
       const table = parsed(text);
-      expect(table.namespaces).toEqual(['/']);
       expect(table.namespaces).toEqual(['/']);
       expect(table.mode('/', 'call-offer')).toBe('legacy');
       expect(table.sole('/', 'call-offer')).toBe(false);
@@ -41,9 +42,9 @@ describe('what a table says', () => {
     expect(JSON.parse(JSON.stringify(table))).toEqual({
       namespaces: {
         '/': {
-          'call-lifecycle': { mode: 'new', sole: false },
-          'ice-candidate': { mode: 'new', sole: true },
-          'call-renegotiation': { mode: 'legacy', sole: false },
+          'call-lifecycle': { ...plain, mode: 'new' },
+          'ice-candidate': { ...plain, mode: 'new', sole: true },
+          'call-renegotiation': plain,
         },
       },
     });
@@ -60,6 +61,45 @@ describe('what a table says', () => {
     const text = under('call-lifecycle: new', 'call-renegotiate-offer: new', 'call-renegotiate-answer: new');
     expect(parsed(text).mode('/', 'call-renegotiate-answer')).toBe('new');
     expect(parsed(under('call-offer: legacy')).mode('/', 'call-offer')).toBe('legacy');
+  });
+
+  test('a canary has a share, lists that are in, and lists that are not', () => {
+    const table = parsed(
+      under(
+        'call-lifecycle:',
+        '  mode: canary',
+        '  percent: 0.25',
+        '  users: [alice]',
+        '  conversations: ["7"]',
+        '  exclude: { users: [bob] }',
+        'ice-candidate: { mode: canary, percent: 100, fallback: refuse, guard: off }',
+        'call-renegotiation: { mode: new, guard: { window: 2m, max-errors-percent: 0.5, max-p99: 1.5s } }',
+      ),
+    );
+    expect(table.summary).toBe('/: call-lifecycle canary 0.25 %, ice-candidate canary 100 %, call-renegotiation new');
+    const lifecycle = table.route('/', 'call-answer');
+    expect(lifecycle.canary).toEqual({
+      percent: 0.25,
+      salt: 'sigfig',
+      users: ['alice'],
+      conversations: ['7'],
+      exclude: { users: ['bob'], conversations: [] },
+    });
+    expect(lifecycle.fallback).toBe('legacy');
+    expect(table.route('/', 'ice-candidate')).toMatchObject({ fallback: 'refuse', guard: null });
+    expect(table.route('/', 'call-renegotiate-offer').guard).toEqual({
+      ...defaultGuard,
+      windowMs: 120_000,
+      maxErrors: 0.005,
+      maxP99Ms: 1_500,
+    });
+    expect(table.wants('/', 'call-offer', '7', 'carol')).toEqual({ path: 'new', because: 'canary' });
+    expect(table.wants('/', 'call-offer', '7', 'bob')).toEqual({ path: 'legacy', because: 'canary' });
+  });
+
+  test('relays may be taken over while the lifecycle stays on the legacy', () => {
+    const table = parsed(under('ice-candidate: new', 'call-renegotiation: { mode: canary, percent: 5 }'));
+    expect(table.summary).toBe('/: call-lifecycle legacy, ice-candidate new, call-renegotiation canary 5 %');
   });
 
   test('an alias stands for what it names', () => {
@@ -85,23 +125,136 @@ describe('what a table may not say, with the line and the mend', () => {
       under('call-ofer: new'),
       ['routes.yaml:3: unknown event or group "call-ofer"; write one of calls, call-lifecycle'],
     ],
-    ['an unknown mode', under('calls: fast'), ['routes.yaml:3: the mode of "calls" is "fast"; write legacy or new']],
+    [
+      'an unknown mode',
+      under('calls: fast'),
+      ['routes.yaml:3: the mode of "calls" is "fast"; write legacy, new or canary'],
+    ],
     [
       'a mode that is no word',
       under('calls: true'),
-      ['routes.yaml:3: the mode of "calls" is "true"; write legacy or new'],
+      ['routes.yaml:3: the mode of "calls" is "true"; write legacy, new or canary'],
     ],
     ['an empty mode', under('calls:'), ['routes.yaml:3: the mode of "calls" is empty']],
     [
-      'a canary',
+      'a canary of nobody',
       under('calls: canary'),
-      ['routes.yaml:3: mode canary of "calls" is not in this version; write legacy or new'],
+      [
+        'routes.yaml:3: "calls" is a canary of nobody; write its share beside the mode: calls: { mode: canary, percent: 5 }',
+      ],
+    ],
+    [
+      'a canary with excludes only',
+      under('calls:', '  mode: canary', '  users: []', '  exclude: { users: [a] }'),
+      ['routes.yaml:4: "calls" is a canary of nobody; write "percent: 5", or a list'],
+    ],
+    [
+      'a percentage out of range',
+      under('calls:', '  mode: canary', '  percent: 101'),
+      ['routes.yaml:5: "percent" of "calls" is 101; write a number from 0 to 100 with at most two decimals'],
+    ],
+    [
+      'a percentage with three decimals',
+      under('calls:', '  percent: 0.125', '  mode: canary'),
+      ['routes.yaml:4: "percent" of "calls" is 0.125; write a number'],
+    ],
+    [
+      'a percentage with its sign',
+      under('calls: { mode: canary, percent: 5 % }'),
+      ['routes.yaml:3: "percent" of "calls" is no number; write one such as 5 or 0.25'],
+    ],
+    [
+      'a user id that YAML takes for a number',
+      under('calls:', '  mode: canary', '  users:', '    - alice', '    - 007'),
+      ['routes.yaml:7: "007" of "users" of "calls" is no text to YAML; write it in quotes: "007"'],
+    ],
+    [
+      'a list that is a word',
+      under('calls: { mode: canary, users: alice }'),
+      ['routes.yaml:3: "users" of "calls" is no list; write one such as [alice, bob]'],
+    ],
+    [
+      'a list that is too long',
+      under('calls:', '  mode: canary', `  conversations: [${'c,'.repeat(1001)}]`),
+      ['routes.yaml:5: "conversations" of "calls" holds 1001 ids, over 1000; use "percent" for so many'],
+    ],
+    [
+      'an empty id',
+      under('calls: { mode: canary, percent: 1, exclude: { users: [""] } }'),
+      ['routes.yaml:3: "exclude.users" of "calls" holds an empty id; write ids of 1 to 256'],
+    ],
+    [
+      'an unknown key of exclude',
+      under('calls: { mode: canary, percent: 1, exclude: { user: [a] } }'),
+      ['routes.yaml:3: unknown key "user" in "exclude" of "calls"; its keys are "users" and "conversations"'],
+    ],
+    [
+      'a canary that is sole',
+      under('calls:', '  mode: canary', '  percent: 1', '  sole: true'),
+      ['routes.yaml:6: "calls" is sole with mode canary, but'],
+    ],
+    [
+      'a fallback to a legacy that is gone',
+      under('calls:', '  mode: new', '  sole: true', '  fallback: legacy'),
+      ['routes.yaml:6: "calls" falls back to the legacy, but sole says'],
+    ],
+    [
+      'a fallback that is none',
+      under('calls: { mode: new, fallback: none }'),
+      ['routes.yaml:3: "fallback" of "calls" is neither legacy nor refuse; write one of the two, or remove it'],
+    ],
+    [
+      'a guard that is a word',
+      under('calls: { mode: new, guard: on }'),
+      ['routes.yaml:3: "guard" of "calls" is neither off nor a map of limits; write "guard: off"'],
+    ],
+    [
+      'limits of a guard that are none',
+      under(
+        'calls:',
+        '  mode: new',
+        '  guard:',
+        '    window: 60',
+        '    min-samples: 1.5',
+        '    max-errors-percent: 120',
+        '    max-p99: 5m',
+        '    max-error: 1',
+      ),
+      [
+        'routes.yaml:6: "guard.window" of "calls" is no duration; write a number with ms, s, m or h, such as 60s',
+        'routes.yaml:10: unknown key "max-error" in "guard" of "calls"; its keys are window, min-samples',
+      ],
+    ],
+    [
+      'limits of a guard that are out of range',
+      under(
+        'calls:',
+        '  mode: new',
+        '  guard:',
+        '    window: 999ms',
+        '    min-samples: 1.5',
+        '    max-errors-percent: 120',
+        '    max-p99: 5m',
+      ),
+      [
+        'routes.yaml:6: "guard.window" of "calls" is 999; write 1s to 60m',
+        'routes.yaml:7: "guard.min-samples" of "calls" is 1.5; write a whole number',
+        'routes.yaml:9: "guard.max-p99" of "calls" is 300000; write 1ms to 60s',
+        'routes.yaml:8: "guard.max-errors-percent" of "calls" is 120; write a number from 0 to 100',
+      ],
     ],
     ['a shadow', under('calls:', '  mode: shadow'), ['routes.yaml:4: mode shadow of "calls" is not in this version']],
     [
       'an unknown key of a route',
+      under('calls: { mode: new, share: 5 }'),
+      ['routes.yaml:3: unknown key "share" in "calls"; its keys are mode, sole, percent, salt, users, conversations'],
+    ],
+    [
+      'a share without a canary',
       under('calls: { mode: new, percent: 5 }'),
-      ['routes.yaml:3: unknown key "percent" in "calls"; its keys are "mode" and "sole"'],
+      [
+        'routes.yaml:3: "percent" of "calls" is of a canary, and its mode is new; write "mode: canary", or remove "percent"',
+      ],
     ],
     ['a route without a mode', under('calls: { sole: true }'), ['routes.yaml:3: "calls" has no mode; write']],
     [
@@ -159,16 +312,26 @@ describe('what a table may not say, with the line and the mend', () => {
       ['routes.yaml:5: in "/" call-renegotiate-answer is new and call-renegotiate-offer is new (sole), but'],
     ],
     [
-      'candidates by themselves',
-      under('ice-candidate: new'),
+      'a canary for half a group',
+      under('call-renegotiate-offer: { mode: canary, percent: 5 }', 'call-renegotiate-answer: new'),
       [
-        'routes.yaml:3: in "/" ice-candidate is new while call-lifecycle is legacy; a relay by itself is not in this version; write "call-lifecycle: new" as well, or "ice-candidate: legacy"',
+        'routes.yaml:4: in "/" call-renegotiate-answer is new and call-renegotiate-offer is canary 5 %, but the events of call-renegotiation share one state and must be on one path; write "call-renegotiation: { mode: canary, percent: 5, … }"',
       ],
     ],
     [
-      'renegotiation by itself',
-      under('call-renegotiation: new', 'call-lifecycle: legacy'),
-      ['routes.yaml:3: in "/" call-renegotiation is new while'],
+      'two canaries in one group',
+      under(
+        'call-renegotiate-offer: { mode: canary, percent: 5 }',
+        'call-renegotiate-answer: { mode: canary, percent: 5, salt: a }',
+      ),
+      [
+        'routes.yaml:4: in "/" call-renegotiate-answer and call-renegotiate-offer are both canary 5 % but differ in what goes with it',
+      ],
+    ],
+    [
+      'more namespaces than anybody has',
+      `namespaces:\n${Array.from({ length: 201 }, (_, i) => `  /${i}: {}\n`).join('')}`,
+      ['routes.yaml:1: the table names 202 namespaces, over 200; remove some'],
     ],
     [
       'several faults at once',
