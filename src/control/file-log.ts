@@ -110,7 +110,7 @@ export function fileLog(path: string): RouteLog {
         const created = size === 0;
         const ignored: string[] = [];
         const theirs = await scan(handle, ignored);
-        if (theirs.length > 0 && index.last >= version.version) {
+        if (index.last >= version.version) {
           const conflict = await newest(handle, theirs, MOST_IN_MEMORY, ignored);
           if (conflict.length > 0) return { conflict };
           throw new Error(
@@ -160,7 +160,10 @@ async function written(handle: FileHandle, text: string, size: number): Promise<
     await handle.sync();
   } catch (error) {
     // Where even that fails, the half line stays and the next append begins a line of its own behind it.
-    await handle.truncate(size).catch(() => undefined);
+    await handle
+      .stat()
+      .then((now) => (now.size <= size + Buffer.byteLength(text) ? handle.truncate(size) : undefined))
+      .catch(() => undefined);
     throw error;
   }
 }
@@ -213,15 +216,18 @@ async function regular(handle: FileHandle, path: string): Promise<void> {
   }
 }
 
-/** The file's own fsync does not make its name durable. */
+/** The file's own fsync does not make its name durable. Some file systems (network ones) know no fsync of a folder. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path), 'r');
   try {
     await folder.sync();
+  } catch (error) {
+    if (!NO_FOLDER_SYNC.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     await folder.close();
   }
 }
+const NO_FOLDER_SYNC: ReadonlySet<string> = new Set(['EINVAL', 'ENOTSUP', 'EPERM']);
 
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
