@@ -15,7 +15,7 @@ import { editorSchema, type Scenario, type Transport, transports } from './scena
 import { commandIdentity, type Identity, secretIdentity } from './targets/identity.js';
 import { endOnSignals } from './targets/processes.js';
 import { packageRoot } from './targets/root.js';
-import { availablePaths, givenTargets, newSecret, ownTargets, type PathName, paths } from './targets/targets.js';
+import { givenTargets, newSecret, ownTargets, type PathName, paths } from './targets/targets.js';
 
 interface Flags {
   legacy?: string;
@@ -100,7 +100,7 @@ function runFlags(command: Command): Command {
     .option('--admin <url>', "sigfig's admin API; in this version it is only asked whether it is there")
     .addOption(
       new Option('--proxy-is <path>', 'how that proxy is routed at the moment')
-        .choices(['proxy-legacy', 'proxy-new'])
+        .choices(['proxy-legacy', 'proxy-new', 'peeled'])
         .default('proxy-new'),
     )
     .option('--token-command <command>', 'prints a token for the user name that is its last argument')
@@ -128,7 +128,7 @@ async function run(flags: Flags): Promise<number> {
   const chosen = scenarios.filter(({ name }) => flags.only.length === 0 || flags.only.some((one) => fits(name, one)));
   if (chosen.length === 0)
     throw new Usage(`no scenario fits --only ${flags.only.join(', ')}; "parity check" reads them all`);
-  const wanted = flags.path.length > 0 ? flags.path : availablePaths;
+  const wanted = flags.path.length > 0 ? flags.path : paths;
   const runId = Math.floor(Math.random() * 36 ** 5).toString(36);
   let identity: Identity | undefined;
   const common = { identity: () => identity as Identity, patienceMs: flags.patience, run: runId };
@@ -144,12 +144,7 @@ async function run(flags: Flags): Promise<number> {
   const rejoin = flags.rejoinTimeout ?? (legacy === undefined ? 3_000 : 60_000);
   const targets =
     legacy === undefined
-      ? await ownTargets(
-          own,
-          rejoin,
-          wanted.filter((path) => path !== 'peeled'),
-          common,
-        )
+      ? await ownTargets(own, rejoin, wanted, common)
       : await givenTargets(
           { legacy: slashless(legacy), proxy: slashless(proxy), admin },
           rejoin,

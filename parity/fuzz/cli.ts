@@ -10,7 +10,7 @@ import { greetBackend } from '../targets/greet.js';
 import { commandIdentity, type Identity, secretIdentity } from '../targets/identity.js';
 import { endOnSignals } from '../targets/processes.js';
 import { packageRoot } from '../targets/root.js';
-import { availablePaths, givenTargets, newSecret, ownTargets, type PathName } from '../targets/targets.js';
+import { paths as allPaths, givenTargets, newSecret, ownTargets, type PathName } from '../targets/targets.js';
 import type { Found, FuzzResult } from './fuzz.js';
 import { sentence } from './judge.js';
 import { onTargets } from './on-targets.js';
@@ -43,7 +43,7 @@ export async function main(args: readonly string[]): Promise<number> {
     .option('--runs <n>', 'so many lifecycles', whole, 300)
     .option('--seed <n>', 'the same seed plays the same lifecycles', whole, (Date.now() % 1_000_000) + 1)
     .option('--jobs <n>', 'so many at once', whole, 16)
-    .option('--path <paths>', `of ${availablePaths.join(', ')}`, pathList, ['legacy', 'proxy-new'])
+    .option('--path <paths>', `of ${allPaths.join(', ')}`, pathList, ['legacy', 'proxy-new', 'peeled'])
     .option('--report <folder>', 'where what was found is written to', join(packageRoot, 'parity', 'found'))
     .option('--shrink <n>', 'shrink at most so many', whole, 5)
     .option('--shrink-time <seconds>', 'each for so long', whole, 60)
@@ -178,7 +178,7 @@ function whole(text: string): number {
 
 function pathList(text: string): PathName[] {
   const paths = text.split(',');
-  const known: readonly string[] = availablePaths;
+  const known: readonly string[] = allPaths;
   if (!paths.every((path) => known.includes(path))) {
     throw new InvalidArgumentError(`It must be of ${known.join(', ')}.`);
   }

@@ -85,6 +85,9 @@ export async function startStub(
 export const routeTables = {
   legacy: 'namespaces: {}\n',
   new: 'namespaces:\n  /: { calls: new }\n  /calls: { calls: new }\n',
+  /** Relays alone; whoever owns the call is the legacy. */
+  peeled:
+    'namespaces:\n  /: { ice-candidate: new, call-renegotiation: new }\n  /calls: { ice-candidate: new, call-renegotiation: new }\n',
 } as const;
 
 export interface ProxyProcess extends Process {

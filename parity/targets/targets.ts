@@ -11,10 +11,9 @@ import { Witnesses } from '../play/witness.js';
 import type { Identity } from './identity.js';
 import { atExit, type ProxyProcess, startProxy, startStub, type Times } from './processes.js';
 
-/** The last needs a table that takes relay events alone out of the stream, which this version has not. */
+/** `peeled`: relay events alone are taken out of the stream. */
 export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
 export type PathName = (typeof paths)[number];
-export const availablePaths = ['legacy', 'proxy-legacy', 'proxy-new'] as const satisfies readonly PathName[];
 
 /** What a scenario needs besides a URL. */
 export type Need = 'flip' | 'restart';
@@ -48,8 +47,6 @@ const longer = 3;
 /** Processes of one play's own start slowly where many do at once. */
 export const mostDedicated = 3;
 
-const notYet = 'relay events alone can not be routed in this version';
-
 function witnessesAt(url: string, path: string, { identity, patienceMs, run }: Common): Witnesses {
   return new Witnesses({
     url,
@@ -63,7 +60,7 @@ function witnessesAt(url: string, path: string, { identity, patienceMs, run }: C
   });
 }
 
-const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : 'legacy');
+const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : path === 'peeled' ? 'peeled' : 'legacy');
 
 interface Stack extends Target {
   /** Routes as they were at the start. */
@@ -176,7 +173,7 @@ export async function ownTargets(
     return {
       rejoinTimeoutMs,
       legacyUrl: stub.url,
-      missing: (path) => (path === 'peeled' ? notYet : undefined),
+      missing: () => undefined,
       async use(path, needs, play) {
         if (needs.has('restart')) return stacks.use(path, { rejoinTimeoutMs: longer * rejoinTimeoutMs }, play);
         if (needs.size > 0) return stacks.use(path, times, play);
@@ -221,7 +218,7 @@ export interface GivenUrls {
 export async function givenTargets(
   urls: GivenUrls,
   rejoinTimeoutMs: number,
-  proxyIs: 'proxy-legacy' | 'proxy-new',
+  proxyIs: Exclude<PathName, 'legacy'>,
   common: Common,
 ): Promise<Targets> {
   for (const [name, url] of Object.entries(urls)) if (url !== undefined) await reach(`--${name}`, url as string);
@@ -231,7 +228,6 @@ export async function givenTargets(
     rejoinTimeoutMs,
     legacyUrl: urls.legacy,
     missing(path, needs) {
-      if (path === 'peeled') return notYet;
       if (url(path) === undefined) {
         return path === 'legacy' || urls.proxy === undefined
           ? 'no URL was given for it'
