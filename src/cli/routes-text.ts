@@ -28,25 +28,26 @@ export function routesText({ version, at, actor, reason, namespaces }: RoutesBod
 /** What a change would do. `nothing`: said where there are no differences. */
 export function planText({ from, differences, lines }: PlanBody, nothing: string, style: Style): string {
   if (differences.length === 0) return `nothing to do: ${harmless(nothing)}\n`;
-  return [
-    `${style.bold('dry run')}, from version ${from}; nothing was changed`,
-    ...differences.map((difference) => `  ${differenceText(difference, style)}`),
-    ...lines.map(harmless),
-    '',
-  ].join('\n');
+  return listed(`${style.bold('dry run')}, from version ${from}; nothing was changed`, differences, lines, style);
+}
+
+/** How a file differs from what is in force, and what applying it would do. */
+export function diffText(file: string, { from, differences, lines }: PlanBody, style: Style): string {
+  if (differences.length === 0) return `${harmless(file)} says what is in force, version ${from}\n`;
+  return listed(`${harmless(file)} is not version ${from}, which is in force; applied, it`, differences, lines, style);
+}
+
+function listed(head: string, differences: readonly Difference[], lines: readonly string[], style: Style): string {
+  const shown = differences.map((difference) => `  ${differenceText(difference, style)}`);
+  return `${[head, ...shown, ...lines.map(harmless)].join('\n')}\n`;
 }
 
 /** What a change did. */
 export function changedText({ version, changed, plan, confirmed, endedCalls }: ChangedBody, style: Style): string {
   const ended = endedCalls > 0 ? [`ended ${counted(endedCalls, 'call')}`] : [];
   if (!changed) return `${[`nothing to do: version ${version.version} is like that already`, ...ended].join('; ')}\n`;
-  return [
-    `${style.bold(`version ${version.version}`)} is in force on ${confirmed.instances} of ${counted(confirmed.of, 'instance')}`,
-    ...version.differences.map((difference) => `  ${differenceText(difference, style)}`),
-    ...plan.lines.map(harmless),
-    ...ended,
-    '',
-  ].join('\n');
+  const head = `${style.bold(`version ${version.version}`)} is in force on ${confirmed.instances} of ${counted(confirmed.of, 'instance')}`;
+  return listed(head, version.differences, [...plan.lines, ...ended], style);
 }
 
 export function historyText({ versions, more }: HistoryBody, style: Style): string {

@@ -15,7 +15,7 @@ import type {
 import type { ExitCode } from './failure.js';
 import { exitCodes, Failure, usage } from './failure.js';
 import type { Action, Operation } from './operate.js';
-import { changedText, historyText, planText, routesText } from './routes-text.js';
+import { changedText, diffText, historyText, planText, routesText } from './routes-text.js';
 import { harmless } from './show.js';
 
 export interface ChangeFlags {
@@ -60,7 +60,7 @@ export const diffFile =
         if (!(error instanceof Failure) || error.code !== exitCodes.refused) throw error;
         throw new Failure(exitCodes.usage, error.error, error.problems);
       });
-    operation.answer(plan, () => planText(plan, `${file} is what is in force`, operation.style));
+    operation.answer(plan, () => diffText(file, plan, operation.style));
     return plan.differences.length === 0 ? exitCodes.done : exitCodes.refused;
   };
 
@@ -135,11 +135,11 @@ function made(operation: Operation, body: ChangedBody): ExitCode {
   return exitCodes.done;
 }
 
+/** The server says that it must be looked at again; which number is then to be given, only who gave one needs to know. */
 function withAdvice({ code, error, problems, current }: Failure, { ifVersion }: ChangeFlags): Failure {
-  const again =
-    ifVersion === undefined || current === undefined ? 'repeat the command' : `repeat it with --if-version ${current}`;
-  const advice = `"sigfig routes history" shows what was changed and "sigfig routes list" what is in force; then ${again}`;
-  return new Failure(code, error, [...problems, advice], current);
+  const advice =
+    ifVersion === undefined || current === undefined ? [] : [`with what is in force now it is --if-version ${current}`];
+  return new Failure(code, error, [...problems, ...advice], current);
 }
 
 async function fileRequest({ world }: Operation, file: string): Promise<ApplyRequest> {

@@ -33,7 +33,7 @@ export function processWorld(run: CliWorld['run']): CliWorld {
     out: (text) => void stdout.write(text),
     err: (text) => void stderr.write(text),
     run,
-    terminal: stdout.isTTY ? { rows: () => stdout.rows ?? 24 } : undefined,
+    terminal: stdout.isTTY ? { rows: () => stdout.rows || 24 } : undefined,
     ask: stdin.isTTY && stderr.isTTY ? ask : undefined,
     readInput,
     interrupted() {
@@ -49,9 +49,17 @@ async function ask(question: string): Promise<string | undefined> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return await new Promise<string | undefined>((resolve, reject) => {
-      // Ctrl-D and Ctrl-C.
-      lines.once('close', () => resolve(undefined)).once('SIGINT', () => lines.close());
-      lines.question(question).then(resolve, reject);
+      // Ctrl-D and Ctrl-C, which leave the cursor behind the question.
+      lines
+        .once('close', () => {
+          process.stderr.write('\n');
+          resolve(undefined);
+        })
+        .once('SIGINT', () => lines.close());
+      lines.question(question).then((answer) => {
+        lines.removeAllListeners('close');
+        resolve(answer);
+      }, reject);
     });
   } finally {
     lines.close();
