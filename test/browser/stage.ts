@@ -85,7 +85,8 @@ export async function startStage(): Promise<Stage> {
 
 const routesText = (path: Path) => `namespaces:\n  /:\n    calls: ${path}\n`;
 
-async function launch(): Promise<Browser> {
+/** A Chromium without a window; WebRTC and its media work in it without a question. */
+export async function launch(): Promise<Browser> {
   const executablePath = findChromium();
   if (!executablePath)
     throw new Error('no Chromium found: set CHROMIUM_PATH, or run "npm test", which can install one');

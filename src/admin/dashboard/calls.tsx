@@ -1,7 +1,7 @@
 // Live calls, newest first: where each is, why, since when; a timeline by a click. Knows nothing of how a call works.
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
-import type { LiveCall } from '../../signaling/live.js';
+import type { LiveCall, TimelineEntry } from '../../signaling/live.js';
 import type { CallBody, CallsBody, EndedBody } from '../api.js';
 import { Badge } from './badge.js';
 import { problemsOf } from './client.js';
@@ -199,17 +199,31 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
           <li key={index}>
             <time dateTime={new Date(entry.at).toISOString()}>{clock(entry.at, now)}</time>
             <span class="muted number">+{duration(entry.at - began)}</span>
-            <span>
-              {entry.from} → <strong>{entry.to}</strong>{' '}
-              <span class="muted">
-                {entry.event}
-                {entry.because !== entry.event && `, ${entry.because}`}
-              </span>
-            </span>
+            <Step entry={entry} />
           </li>
         ))}
       </ol>
     </div>
+  );
+}
+
+function Step({ entry: { from, to, event, because } }: { readonly entry: TimelineEntry }) {
+  if (event === 'left-out') return <span class="muted">{because}</span>;
+  if (event === 'path') {
+    return (
+      <span>
+        goes to <Badge mode={to === 'new' ? 'new' : 'legacy'}>{to}</Badge> <span class="muted">{because}</span>
+      </span>
+    );
+  }
+  return (
+    <span>
+      {from} → <strong>{to}</strong>{' '}
+      <span class="muted">
+        {event}
+        {because !== event && `, ${because}`}
+      </span>
+    </span>
   );
 }
 

@@ -57,9 +57,10 @@ function Namespace({ ns, groups, onChange }: NamespaceProps) {
           type="button"
           class="small"
           disabled={!online}
+          aria-label={`Change all groups of ${ns}`}
           onClick={() => onChange('calls', groups['call-lifecycle'])}
         >
-          Change all<span class="visually-hidden"> groups of {ns}</span>…
+          Change all…
         </button>
       </div>
       <ul class="groups">
@@ -67,13 +68,14 @@ function Namespace({ ns, groups, onChange }: NamespaceProps) {
           <li key={group} class={`group ${route.mode}`}>
             <div class="line">
               <h4>{group}</h4>
-              <button type="button" class="small" disabled={!online} onClick={() => onChange(group, route)}>
-                Change
-                <span class="visually-hidden">
-                  {' '}
-                  {group} in {ns}
-                </span>
-                …
+              <button
+                type="button"
+                class="small"
+                disabled={!online}
+                aria-label={`Change ${group} in ${ns}`}
+                onClick={() => onChange(group, route)}
+              >
+                Change…
               </button>
             </div>
             <p class="route">

@@ -1,0 +1,96 @@
+// The dashboard where the admin listener wants a token, in Chromium: asked for, wrong, for reading only, and taken away.
+import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { HistoryBody } from '../../../src/admin/api.js';
+import { type Stack, startStack } from '../../harness.js';
+import { launch } from '../stage.js';
+import { Operator } from './operator.js';
+
+const reads = 'a token that may only look';
+const operates = 'a token that may do everything';
+const both = `read rita ${reads.replaceAll(' ', '-')}\noperate otto ${operates.replaceAll(' ', '-')}\n`;
+
+let browser: Browser;
+let stack: Stack;
+let folder: string;
+let tokens: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sigfig-tokens-'));
+  tokens = join(folder, 'tokens');
+  await writeFile(tokens, both, { mode: 0o600 });
+  stack = await startStack({ flags: { 'admin-tokens': tokens } });
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser?.close();
+  await stack?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const arrive = () => Operator.arrive(browser, `${stack.proxy.adminUrl}/`);
+
+async function signIn(operator: Operator, token: string): Promise<void> {
+  await operator.page.getByLabel('Token').fill(token.replaceAll(' ', '-'));
+  await operator.button('Sign in').click();
+}
+
+test('a token is asked for, a wrong one is refused in words, and axe finds nothing', async () => {
+  const operator = await arrive();
+  await operator.page.getByLabel('Token').waitFor();
+  expect(await operator.faults()).toEqual([]);
+  await signIn(operator, 'not a token of the file');
+  await operator.page.getByRole('alert').waitFor();
+  expect(await operator.faults()).toEqual([]);
+  expect(await operator.page.getByRole('button', { name: 'All to legacy…' }).count()).toBe(0);
+  await operator.leave();
+  expect(operator.complaints).toEqual([]);
+});
+
+test('a token for reading shows everything and changes nothing', async () => {
+  const operator = await arrive();
+  await signIn(operator, reads);
+  await operator.change('call-lifecycle');
+  await operator.dialog.getByRole('radio', { name: 'new' }).check();
+  await operator.dialog
+    .getByRole('alert')
+    .getByText(/operate/)
+    .waitFor();
+  await operator.fill('I should not');
+  expect(await operator.dialog.getByRole('button', { name: 'Set to new' }).isDisabled()).toBe(true);
+  await operator.leave();
+});
+
+test('a token for operating changes under its own name, is kept for the tab, and for no other', async () => {
+  const operator = await arrive();
+  await signIn(operator, operates);
+  await operator.button('Change ice-candidate in /').waitFor();
+  await operator.page.reload();
+  await operator.change('ice-candidate');
+  await operator.dialog.getByRole('radio', { name: 'new' }).check();
+  await operator.dryRun();
+  expect(await operator.dialog.getByLabel('Your name').count()).toBe(0);
+  await operator.confirm('Set to new', 'candidates first');
+  await operator.region('History').getByText('otto by dashboard').waitFor();
+  const history = await fetch(`${stack.proxy.adminUrl}/api/routes/history`, {
+    headers: { authorization: `Bearer ${reads.replaceAll(' ', '-')}` },
+  });
+  expect(((await history.json()) as HistoryBody).versions[0]).toMatchObject({ actor: 'otto', via: 'dashboard' });
+
+  const another = await arrive();
+  await another.page.getByLabel('Token').waitFor();
+  await another.leave();
+  await operator.leave();
+});
+
+test('a token that is taken out of the file ends the page that used it', async () => {
+  const operator = await arrive();
+  await signIn(operator, operates);
+  await operator.button('Change ice-candidate in /').waitFor();
+  await writeFile(tokens, both.split('\n')[0] ?? '');
+  await utimes(tokens, new Date(), new Date(Date.now() + 5_000));
+  await operator.page.getByLabel('Token').waitFor();
+  await operator.leave();
+});
