@@ -1,10 +1,11 @@
 // Builds dist/: compiles the TypeScript, copies what is not code (demo page, schemas), makes the dashboard's page and the
 // commands executable. Knows nothing of tests or of what the commands do.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, readFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
 import { buildDashboard } from './dashboard.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -29,10 +30,12 @@ if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 for (const [from, to] of [
   ['legacy-stub/public', 'dist/legacy-stub/public'],
   ['routes/schema.json', 'dist/routes/schema.json'],
-  ['src/admin/openapi.yaml', 'dist/src/admin/openapi.yaml'],
 ]) {
   if (existsSync(join(root, from))) cpSync(join(root, from), join(root, to), { recursive: true });
 }
+
+const description = parse(readFileSync(join(root, 'src/admin/openapi.yaml'), 'utf8'));
+writeFileSync(join(root, 'dist/src/admin/openapi.json'), JSON.stringify(description));
 
 await buildDashboard();
 

@@ -5,8 +5,7 @@ import { parse } from 'yaml';
 import type { z } from 'zod';
 import type { RouteControl } from '../control/control.js';
 import { type Change, differences, type RouteVersion } from '../routing/change.js';
-import { formatTable } from '../routing/format.js';
-import { parseRouteTable } from '../routing/table.js';
+import type { RouteTable } from '../routing/route.js';
 import type { LiveCalls } from '../signaling/live.js';
 import type { Live } from '../telemetry/live.js';
 import type { Signals } from '../telemetry/signals.js';
@@ -28,6 +27,7 @@ import type {
 import { type Connected, livePlan, routeAsked } from './plan.js';
 import * as requests from './requests.js';
 import type { Access } from './tokens.js';
+import type { Yaml } from './yaml.js';
 
 /** What the endpoints work with. */
 export interface ApiDeps {
@@ -43,6 +43,7 @@ export interface ApiDeps {
   legacy(): StatusBody['legacy'];
   isReady(): { readonly ready: boolean; readonly reasons: readonly string[] };
   readonly signals: Pick<Signals, 'internalError' | 'operated' | 'operatorRefused'>;
+  readonly yaml: Yaml;
 }
 
 /** Who asks, and from where. */
@@ -70,9 +71,10 @@ const MOST_TRIES = 5;
 
 export function endpoints(deps: ApiDeps): readonly Endpoint[] {
   const changes = changesOf(deps);
+  const routesOf = routesShown(deps);
   return [
     get('/api/status', requests.noQuery, async () => answer(await statusOf(deps))),
-    get('/api/routes', requests.noQuery, async () => answer(routesOf(deps))),
+    get('/api/routes', requests.noQuery, async () => answer(await routesOf())),
     get('/api/routes/history', requests.historyQuery, async ({ input }) =>
       answer(await historyOf(deps, input.limit, input.before)),
     ),
@@ -138,10 +140,19 @@ async function statusOf({ routes, guard, ...deps }: ApiDeps): Promise<StatusBody
   };
 }
 
-function routesOf({ routes }: ApiDeps): RoutesBody {
-  const { version, at, actor, reason } = routes.current;
-  const { namespaces } = routes.table.toJSON();
-  return { version, at, actor, reason, namespaces, yaml: formatTable(routes.table) };
+/** The text is made once for each version. */
+function routesShown({ routes, yaml }: ApiDeps): () => Promise<RoutesBody> {
+  let made: { readonly of: RouteTable; readonly text: Promise<string> } | undefined;
+  return async () => {
+    const { current, table } = routes;
+    if (made?.of !== table) made = { of: table, text: yaml.format(table) };
+    const { of, text } = made;
+    text.catch(() => {
+      if (made?.of === of) made = undefined;
+    });
+    const { version, at, actor, reason } = current;
+    return { version, at, actor, reason, namespaces: table.toJSON().namespaces, yaml: await text };
+  };
 }
 
 async function historyOf({ routes }: ApiDeps, limit: number, before?: number): Promise<HistoryBody> {
@@ -273,7 +284,7 @@ function changesOf(deps: ApiDeps) {
       }),
 
     async apply(input: requests.ApplyInput, who: Who) {
-      const parsed = parseRouteTable(input.yaml, input.file ?? 'routes.yaml');
+      const parsed = await deps.yaml.parse(input.yaml, input.file ?? 'routes.yaml');
       if (!parsed.ok) return refuse('refused', parsed.problems);
       return guarded(input, who, () => ({ change: { kind: 'apply', table: parsed.table } }));
     },
@@ -316,9 +327,11 @@ function conflict(current: RouteVersion, from: number | undefined): Answer {
 }
 
 let described: object | undefined;
-/** The description that stands beside this file. */
+/** The description beside this file: as JSON, which the build makes of it since reading YAML takes long; else as it is written. */
 function openapi(): object {
-  described ??= parse(readFileSync(new URL('./openapi.yaml', import.meta.url), 'utf8')) as object;
+  const text = (name: string) => readFileSync(new URL(name, import.meta.url), 'utf8');
+  const built = !import.meta.url.endsWith('.ts');
+  described ??= (built ? JSON.parse(text('./openapi.json')) : parse(text('./openapi.yaml'))) as object;
   return described;
 }
 

@@ -12,6 +12,7 @@ import { isLoopback } from './door.js';
 import type { ApiDeps } from './endpoints.js';
 import { dashboardPages, type Pages } from './pages.js';
 import { loadTokens } from './tokens.js';
+import { yamlHere, yamlThread } from './yaml.js';
 
 export interface Readiness {
   readonly ready: boolean;
@@ -19,7 +20,7 @@ export interface Readiness {
   readonly reasons: readonly string[];
 }
 
-export interface AdminOptions extends ApiDeps {
+export interface AdminOptions extends Omit<ApiDeps, 'yaml'> {
   readonly listen: { readonly host: string; readonly port: number };
   /** A file of tokens; undefined: nobody needs one, on loopback only. */
   readonly tokensFile: string | undefined;
@@ -33,10 +34,9 @@ export interface AdminOptions extends ApiDeps {
   readonly pages?: Pages;
 }
 
+const compiled = !import.meta.url.endsWith('.ts');
 /** Beside this file's folder: `dist/dashboard` for `dist/src/admin`, and for `src/admin` where tests run from there. */
-const built = fileURLToPath(
-  new URL(import.meta.url.endsWith('.ts') ? '../../dist/dashboard' : '../../dashboard', import.meta.url),
-);
+const built = fileURLToPath(new URL(compiled ? '../../dashboard' : '../../dist/dashboard', import.meta.url));
 /** Nobody asks again on a connection before the answers are there; a flood does. */
 const MOST_UNANSWERED = 4;
 
@@ -56,7 +56,8 @@ export async function startAdmin(options: AdminOptions): Promise<Listening> {
   }
   const tokens =
     tokensFile === undefined ? undefined : await loadTokens(tokensFile, { onProblem: options.onTokensProblem });
-  const app = createApp({ ...options, tokens, pages: options.pages ?? dashboardPages(built) });
+  const yaml = compiled ? yamlThread(new URL('./yaml-worker.js', import.meta.url)) : yamlHere();
+  const app = createApp({ ...options, tokens, yaml, pages: options.pages ?? dashboardPages(built) });
   // The process's own Request and Response stay as they are: `fetch` elsewhere works with them.
   const serveApp = getRequestListener((request, env) => app.fetch(request, env as never), {
     overrideGlobalObjects: false,
@@ -82,15 +83,17 @@ export async function startAdmin(options: AdminOptions): Promise<Listening> {
       void serveApp(request, response);
     },
     onError,
-  ).catch((error: unknown) => {
+  ).catch(async (error: unknown) => {
     app.close();
+    await yaml.close();
     throw error;
   });
   return {
     url: listening.url,
-    close() {
+    async close() {
       app.close();
-      return listening.close();
+      await listening.close();
+      await yaml.close();
     },
   };
 }
