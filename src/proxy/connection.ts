@@ -176,8 +176,9 @@ class Connection implements PacketOwner, Connected {
 
   #event(packet: Packet): Verdict {
     const peer = this.#peers.get(packet.ns);
-    const service = packet.name === undefined ? undefined : this.#serving.byEvent.get(packet.name);
-    if (!peer || !service || this.#foreign) return 'pass';
+    const { name } = packet;
+    const service = name === undefined ? undefined : this.#serving.byEvent.get(name);
+    if (!peer || name === undefined || !service || this.#foreign) return 'pass';
     try {
       const event = new PacketEvent(packet, peer, this);
       if (event.broken) return 'pass';
@@ -193,7 +194,7 @@ class Connection implements PacketOwner, Connected {
       return once;
     } catch (error) {
       // Deciding failed: the legacy is the one that can still answer.
-      this.#serving.signals.internalError(`routing ${packet.name}`, error);
+      this.#serving.signals.internalError(`routing ${name}`, error, { event: name, ns: packet.ns });
       return 'pass';
     }
   }
