@@ -60,7 +60,8 @@ export function yamlThread(worker: URL, clock: Clock = systemClock): Yaml {
       throw error;
     } finally {
       timer?.cancel();
-      own.removeAllListeners();
+      // Only these: the Worker itself listens for who listens, and without that no second answer ever comes.
+      for (const name of ['message', 'error', 'exit']) own.removeAllListeners(name);
       // Whatever it still says is nobody's any more, but an error without a listener would end the process.
       own.on('error', () => undefined);
       idle = clock.after(IDLE_MS, () => void stop());
