@@ -29,7 +29,7 @@ export interface App {
 type Ctx = Context<{ Bindings: HttpBindings }>;
 
 /** Whoever asks too often waits this long for being told, which slows a flood down to what its connections hold. */
-const TOO_OFTEN_MS = 250;
+export const TOO_OFTEN_MS = 250;
 const STREAM = '/api/live/stream';
 
 export function createApp(options: AppOptions): App {

@@ -7,9 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { CannotStart } from '../base/cannot-start.js';
 import { type Listening, listenForOperators } from '../telemetry/listen.js';
-import { createApp } from './app.js';
+import { createApp, TOO_OFTEN_MS } from './app.js';
 import { isLoopback } from './door.js';
 import type { ApiDeps } from './endpoints.js';
+import { limit } from './limits.js';
 import { dashboardPages, type Pages } from './pages.js';
 import { loadTokens } from './tokens.js';
 import { yamlHere, yamlThread } from './yaml.js';
@@ -39,6 +40,8 @@ const compiled = !import.meta.url.endsWith('.ts');
 const built = fileURLToPath(new URL(compiled ? '../../dashboard' : '../../dist/dashboard', import.meta.url));
 /** Nobody asks again on a connection before the answers are there; a flood does. */
 const MOST_UNANSWERED = 4;
+/** Without a byte either way; ending thousands of calls takes seconds. */
+const UNTAKEN_MS = 30_000;
 
 /**
  * `GET /healthz`: 200 while the process answers. `GET /readyz`: 200 or 503, `{ready, reasons}`. Both without a token. `/api/…`:
@@ -62,16 +65,13 @@ export async function startAdmin(options: AdminOptions): Promise<Listening> {
   const serveApp = getRequestListener((request, env) => app.fetch(request, env as never), {
     overrideGlobalObjects: false,
   });
+  const probes = limit({ burst: 100, perSecond: 20 });
   const unanswered = new WeakMap<Socket, number>();
 
   const listening = await listenForOperators(
     { ...listen, host },
     (request, response) => {
       const path = request.url?.split('?', 1)[0];
-      if (path === '/healthz' || path === '/readyz') {
-        probe(path, request, response, options);
-        return;
-      }
       const { socket } = request;
       const waiting = (unanswered.get(socket) ?? 0) + 1;
       if (waiting > MOST_UNANSWERED) {
@@ -80,7 +80,12 @@ export async function startAdmin(options: AdminOptions): Promise<Listening> {
       }
       unanswered.set(socket, waiting);
       response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
-      void serveApp(request, response);
+      // Whoever does not take an answer; a stream has a bound of its own.
+      response.setTimeout(UNTAKEN_MS, () => socket.destroy());
+      if (path !== '/healthz' && path !== '/readyz') void serveApp(request, response);
+      // A flood of probes is answered rightly, and late.
+      else if (probes.take(socket.remoteAddress ?? '')) probe(path, request, response, options);
+      else setTimeout(() => probe(path, request, response, options), TOO_OFTEN_MS);
     },
     onError,
   ).catch(async (error: unknown) => {

@@ -71,6 +71,7 @@ export function liveStreams({ snapshot, onError, clock = systemClock }: StreamsO
       if (open.size >= mostStreams) return false;
       open.set(response, allowed);
       response.on('close', () => open.delete(response));
+      response.setTimeout(0);
       response.writeHead(200, {
         'content-type': 'text/event-stream; charset=utf-8',
         'cache-control': 'no-store',

@@ -10,6 +10,10 @@ export interface Listening {
   close(): Promise<void>;
 }
 
+const MOST_CONNECTIONS = 512;
+/** One machine that opens connections without end doesn't keep the probes of others out. */
+const MOST_OF_ONE_ADDRESS = 128;
+
 /**
  * @param onError is told what goes wrong once it listens.
  * @throws the system's error (`EADDRINUSE`, say) where the address can't be taken.
@@ -23,7 +27,22 @@ export async function listenForOperators(
   // Who holds connections and asks nothing must not keep a probe out for long.
   const limits = { requestTimeout: 3_000, headersTimeout: 3_000, connectionsCheckingInterval: 1_000 };
   const server = createServer({ ...limits, maxHeaderSize: 8_192, keepAliveTimeout: 3_000 }, handler);
-  server.maxConnections = 256;
+  server.maxConnections = MOST_CONNECTIONS;
+  const byAddress = new Map<string, number>();
+  server.on('connection', (socket) => {
+    const address = socket.remoteAddress ?? '';
+    const open = (byAddress.get(address) ?? 0) + 1;
+    if (open > MOST_OF_ONE_ADDRESS) {
+      socket.destroy();
+      return;
+    }
+    byAddress.set(address, open);
+    socket.once('close', () => {
+      const left = (byAddress.get(address) ?? 1) - 1;
+      if (left > 0) byAddress.set(address, left);
+      else byAddress.delete(address);
+    });
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(at.port, at.host, () => {
