@@ -151,7 +151,7 @@ export class AskedEvents {
 }
 
 /** A description is compared, never kept. */
-function digestOf(description: unknown): string {
+export function digestOf(description: unknown): string {
   if (isTooDeep(description)) return '';
   return createHash('sha1')
     .update(JSON.stringify(description) ?? '')

@@ -5,10 +5,22 @@ import { sameSocket } from '../base/ids.js';
 import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey, Role, State } from '../call/session.js';
 import { type Group, groupOf } from '../routing/route.js';
+import { digestOf } from './asked.js';
 import { keyOf } from './calls.js';
+import { EndedCalls } from './ended.js';
 import type { LiveCall } from './live.js';
 import type { LegacyCalls } from './live-calls.js';
 import { ObservedBudget, ObservedCall, type ObservedDeps } from './observed.js';
+
+/** A `call-offer` on its way to the legacy. */
+interface Offered {
+  readonly peer: Peer;
+  readonly decision: Decision;
+  /** Digest of its description. */
+  readonly description: string;
+  /** Its acknowledgement has not passed yet; false where none was asked for. */
+  due: boolean;
+}
 
 /** A call that the legacy has. Built only from what passed; the legacy itself is never asked. */
 interface LegacyClaim {
@@ -23,6 +35,8 @@ interface LegacyClaim {
   since: number;
   /** What was forwarded and made us believe that the legacy has this call; undefined where it told a browser so itself. */
   begun: { readonly event: string; readonly peer: Peer } | undefined;
+  /** The forwarded offer that opened it, or is to; null where there was none. */
+  own: Offered | null;
   /** True once the legacy was seen to act on it. */
   confirmed: boolean;
   answered: boolean;
@@ -34,10 +48,13 @@ interface LegacyClaim {
   callee: UserId | undefined;
   /** Set where its relays are served here, or wait until the legacy has accepted it. */
   observed: ObservedCall | null;
-  /** Who sent the last forwarded offers, answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
-  offering: Peer[];
+  /** Forwarded offers of which it is not known what became; at most `maxAsking`. */
+  offering: Offered[];
+  /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
   answering: Peer[];
   rejoining: Peer[];
+  /** It was claimed when an earlier call ended: a refusal of its offer may have been about that one. */
+  follows: boolean;
   /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
   readonly sockets: Set<string>;
 }
@@ -52,6 +69,8 @@ export interface ClaimsDeps extends Omit<ObservedDeps, 'budget'> {
 const stillThere = new Set(['Call already in progress', 'Call is recovering, rejoin instead']);
 /** Of any other event: the only refusals that do not say so. */
 const noneThere = /^(No such call|Malformed )/;
+/** Reasons to forget a claim that say nothing of what the legacy has. */
+const lapses = new Set(['refuted', 'refused', 'max-age', 'bound', 'followed']);
 /** Events that only the owner of a live call is sent; of a candidate that can't be said, it may run ahead of its offer. */
 const ofLiveCalls = new Set([
   'call-answer',
@@ -83,10 +102,18 @@ export class Claims implements LegacyCalls {
   /** Of `#claims`: made by something that anybody can send for a call that is none. */
   #guesses = 0;
   readonly #budget = new ObservedBudget();
+  /** Descriptions of the offers of calls that were just dropped here, whose ringing may still be on its way. */
+  readonly #former: EndedCalls;
   readonly #deps: ClaimsDeps;
 
   constructor(deps: ClaimsDeps) {
     this.#deps = deps;
+    this.#former = new EndedCalls(deps.clock);
+  }
+
+  /** Forgets what is too old to matter. */
+  sweep(): void {
+    this.#former.sweep();
   }
 
   /** `opening`: asked for a `call-offer`, for which a guess does not count: anybody can send a stray answer. */
@@ -157,8 +184,20 @@ export class Claims implements LegacyCalls {
       // A guess that the legacy may still refute says nothing of the call that begins here.
       this.forgetGuess(key);
       const claim = this.#claims.get(key) ?? this.#claim(call, decision, { event: name, peer }, wanted);
-      if (!claim.confirmed) this.#asks(claim, claim.offering, peer);
-      return claim.observed?.forwarded(event, wanted);
+      const description = digestOf((event.args[0] as Record<string, unknown>).offer);
+      const offered: Offered = { peer, decision, description, due: event.ackRequested };
+      claim.offering.push(offered);
+      if (claim.offering.length > maxAsking) claim.offering.shift();
+      if (!claim.confirmed) {
+        claim.own ??= offered;
+        this.#index(claim, peer.ref);
+      }
+      const watches = claim.observed?.forwarded(event, wanted);
+      if (!event.ackRequested) return watches;
+      return (args) => {
+        this.#acknowledged(key, offered, args);
+        return watches?.(args);
+      };
     }
     let claim = this.#claims.get(key);
     // A call that began before this proxy, or whose other party is not behind it.
@@ -177,6 +216,10 @@ export class Claims implements LegacyCalls {
     const { peer, name, args } = event;
     const key = keyOf(call);
     let claim = this.#claims.get(key);
+    if (name === 'call-offer') {
+      if (this.#ringsLate(key, claim, args)) return;
+      if (claim) claim = this.#ringsNext(claim, args);
+    }
     if (name === 'call-offer' || name === 'call-rejoin-offer') {
       claim ??= this.#claim(call, { path: 'legacy', because: 'default' });
     }
@@ -207,7 +250,9 @@ export class Claims implements LegacyCalls {
         this.#rejoined(claim, payload.fromUserId);
         break;
       case 'call-ended':
-        if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
+        if (payload.reason !== 'answered-elsewhere' && !isOfEarlier(claim, peer)) {
+          this.#end(claim, name, shown(payload.reason) ?? 'ended');
+        }
         break;
       case 'error':
         this.#refused(claim, peer, payload);
@@ -268,6 +313,7 @@ export class Claims implements LegacyCalls {
       state: 'UNKNOWN',
       since: now,
       begun,
+      own: null,
       confirmed: begun === undefined,
       answered: false,
       seats: { offerer: opens ? begun.peer : null, answerer: null },
@@ -278,6 +324,7 @@ export class Claims implements LegacyCalls {
       offering: [],
       answering: [],
       rejoining: [],
+      follows: false,
       sockets: new Set(),
     };
     this.#claims.set(claim.key, claim);
@@ -319,14 +366,56 @@ export class Claims implements LegacyCalls {
   /** The legacy has accepted the offer of this user, which need not be the one that came first. */
   #offeredBy(claim: LegacyClaim, user: unknown): void {
     const { seats } = claim;
-    if (typeof user === 'string')
-      seats.offerer = sentBy(claim.offering, user) ?? (seats.offerer?.user === user ? seats.offerer : null);
-    claim.offering = [];
+    if (typeof user !== 'string') return;
+    const accepted = sentBy(claim.offering, user);
+    seats.offerer = accepted?.peer ?? (seats.offerer?.user === user ? seats.offerer : null);
+    claim.own = accepted;
+    claim.offering = claim.offering.filter((o) => o !== accepted);
+  }
+
+  /** A forwarded offer is acknowledged. */
+  #acknowledged(key: string, offered: Offered, args: readonly unknown[]): void {
+    offered.due = false;
+    const claim = this.#claims.get(key);
+    if (!claim?.offering.includes(offered)) return;
+    claim.offering = claim.offering.filter((o) => o !== offered);
+    const accepted = (args[0] as { readonly ok?: unknown } | undefined)?.ok === true;
+    if (!accepted || claim.own === offered) return;
+    // Another call is over, whether or not that was seen: this one has begun.
+    this.#drop(claim, 'followed', 'call-offer');
+    if (!this.#claims.has(key)) this.#follows(claim, offered);
+  }
+
+  /** An offer that was forwarded while another call was there may have opened one of its own. */
+  #follows({ call, offering }: LegacyClaim, offered: Offered): void {
+    const { peer, decision } = offered;
+    const claim = this.#claim(call, decision, { event: 'call-offer', peer });
+    claim.own = offered;
+    claim.offering = offered.due ? [offered, ...offering.filter((o) => o !== offered)] : offering;
+    claim.follows = true;
+  }
+
+  /** What rings may be another offer than that of the claim's call, which is over then. */
+  #ringsNext(claim: LegacyClaim, args: readonly unknown[]): LegacyClaim | undefined {
+    if (!claim.confirmed || claim.offering.length === 0) return claim;
+    const description = digestOf((args[0] as Record<string, unknown>).offer);
+    const next = claim.offering.find((o) => o !== claim.own && o.description === description);
+    if (!next || claim.own?.description === description) return claim;
+    this.#drop(claim, 'followed', 'call-offer');
+    this.#follows(claim, next);
+    return this.#claims.get(claim.key);
+  }
+
+  /** The ringing of a call that was dropped here meanwhile. */
+  #ringsLate(key: string, claim: LegacyClaim | undefined, args: readonly unknown[]): boolean {
+    const former = this.#former.last(key);
+    if (former === null || former !== digestOf((args[0] as Record<string, unknown>).offer)) return false;
+    return claim?.own?.description !== former && !claim?.offering.some(({ description }) => description === former);
   }
 
   #refused(claim: LegacyClaim, peer: Peer, payload: Record<string, unknown>): void {
     const first = this.#isRefused(claim, peer, payload);
-    const mine = claim.offering.findIndex((p) => sameSocket(p.ref, peer.ref));
+    const mine = claim.offering.findIndex(({ peer: { ref } }) => sameSocket(ref, peer.ref));
     if (payload.event === 'call-offer' && mine >= 0) claim.offering.splice(mine, 1);
     if (!first) return;
     const [next] = claim.offering;
@@ -335,15 +424,21 @@ export class Claims implements LegacyCalls {
       return;
     }
     // Another offer is on its way, about which the legacy has not decided.
-    claim.begun = { event: 'call-offer', peer: next };
-    claim.seats.offerer = next;
+    claim.begun = { event: 'call-offer', peer: next.peer };
+    claim.own = next;
+    claim.seats.offerer = next.peer;
   }
 
   /** The legacy refuses what made us believe that it has this call. */
-  #isRefused({ begun, confirmed }: LegacyClaim, peer: Peer, { event, message }: Record<string, unknown>): boolean {
+  #isRefused(
+    { begun, confirmed, follows }: LegacyClaim,
+    peer: Peer,
+    { event, message }: Record<string, unknown>,
+  ): boolean {
     if (!begun || confirmed || begun.event !== event || !sameSocket(begun.peer.ref, peer.ref)) return false;
     // A malformed offer claims nothing, so that refusal is about a later one of the same socket.
-    if (event === 'call-offer') return !stillThere.has(String(message)) && !/^Malformed /.test(String(message));
+    if (/^Malformed /.test(String(message))) return event !== 'call-offer';
+    if (event === 'call-offer') return follows || !stillThere.has(String(message));
     return noneThere.test(String(message));
   }
 
@@ -396,12 +491,26 @@ export class Claims implements LegacyCalls {
     }
     if (isGuess(claim)) this.#guesses -= 1;
     else this.#seen(claim, state, 'ENDED', event, because);
+    if (claim.own) this.#former.add(claim.key, claim.own.description);
+    const next = claim.offering.find((o) => o !== claim.own && o.due && this.#deps.delivery.isConnected(o.peer.ref));
+    if (next && !lapses.has(because)) this.#follows(claim, next);
   }
 }
 
 /** The last of them that this user sent; users are unknown where their tokens could not be verified. */
-function sentBy(peers: readonly Peer[], user: unknown): Peer | null {
-  return peers.findLast((p) => p.user === user) ?? peers.findLast((p) => p.user === undefined) ?? null;
+function sentBy<T extends Peer | Offered>(all: readonly T[], user: unknown): T | null {
+  const userOf = (one: Peer | Offered): UserId | undefined => ('peer' in one ? one.peer.user : one.user);
+  return all.findLast((one) => userOf(one) === user) ?? all.findLast((one) => userOf(one) === undefined) ?? null;
+}
+
+/**
+ * Whether a `call-ended` for this socket is about an earlier call of the conversation: before the offer that was forwarded
+ * from it is acknowledged, or where this call did not ring; its offerer, who is here, is told of its own end.
+ */
+function isOfEarlier({ own, sockets }: LegacyClaim, { ref }: Peer): boolean {
+  if (!own) return false;
+  if (sameSocket(own.peer.ref, ref)) return own.due;
+  return !sockets.has(socketKey(ref)) && sockets.has(socketKey(own.peer.ref));
 }
 
 /** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */

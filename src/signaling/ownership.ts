@@ -149,6 +149,7 @@ export class Ownership {
   sweep(): void {
     this.ended.sweep();
     this.#endedAtLegacy.sweep();
+    this.claims.sweep();
   }
 
   #ownerOf(event: InboundEvent, key: CallKey): 'session' | 'claimed-new' | 'claimed-legacy' | null {

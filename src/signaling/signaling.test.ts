@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
-import type { Because, InboundEvent, Peer } from '../base/service.js';
+import type { Acknowledged, Because, InboundEvent, Peer } from '../base/service.js';
 import type { MembershipAnswer, Memberships } from '../identity/identity.js';
 import { parseRouteTable } from '../routing/table.js';
 import { memorySessionStore } from '../store/memory.js';
@@ -58,6 +58,7 @@ function bench(routes = callsNew) {
     },
   });
   let connections = 0;
+  const awaited: { readonly peer: Peer; readonly acknowledged: Acknowledged }[] = [];
   const self = {
     clock,
     signals,
@@ -104,7 +105,8 @@ function bench(routes = callsNew) {
           toLegacy.push(`${peer.ref.id} ${name}`);
         },
       };
-      const { decision, serve } = signaling.route(event);
+      const { decision, serve, acknowledged } = signaling.route(event);
+      if (acknowledged) awaited.push({ peer, acknowledged });
       if (serve) serve();
       else toLegacy.push(`${peer.ref.id} ${name}`);
       return { because: decision.because, acks };
@@ -112,6 +114,11 @@ function bench(routes = callsNew) {
     /** The legacy emits something to a browser. */
     legacySays(peer: Peer, name: string, payload: unknown) {
       signaling.passed({ peer, name, args: [payload] });
+    },
+    /** The legacy acknowledges the oldest event that this peer awaits an answer to. */
+    legacyAcknowledges(peer: Peer, answer: unknown) {
+      const i = awaited.findIndex((one) => one.peer === peer);
+      void awaited.splice(i, 1)[0]?.acknowledged([answer]);
     },
     live: () => store.peek({ ns: '/' as Namespace, conversationId: conversationId as ConversationId }),
   };
@@ -391,6 +398,7 @@ describe('a call stays on the path that accepted its offer', () => {
     [
       'the legacy ends it',
       (b, alice, bob) => {
+        b.legacyAcknowledges(alice, { ok: true });
         b.legacySays(bob, 'call-offer', { conversationId });
         b.legacySays(alice, 'call-ended', { conversationId, reason: 'hangup' });
       },

@@ -60,6 +60,8 @@ export class Signaling implements Service {
   readonly #early: EarlyCandidates;
   readonly #retries = new Retries();
   readonly #lanes = new Lanes();
+  /** Offers taken whose serving has not begun, which it never does where their socket leaves first: one for each POST under way. */
+  readonly #unserved = new Map<Accepting, SocketRef>();
   readonly #offers: Offers;
 
   constructor(deps: SignalingDeps) {
@@ -101,9 +103,12 @@ export class Signaling implements Service {
 
   /** Served once the transport says so, in the order of its lane; undecided, it is decided on its turn. */
   #taken(event: InboundEvent, key: CallKey, decision: Decision | undefined, accepting?: Accepting): Routed {
-    const begins = this.#lanes.expect(event.peer.ref.connection, keyOf(key));
+    const { ref } = event.peer;
+    const begins = this.#lanes.expect(ref.connection, keyOf(key));
+    if (accepting) this.#unserved.set(accepting, ref);
     const serve = (): void => {
       begins();
+      if (accepting) this.#unserved.delete(accepting);
       this.#enqueue(event, key, decision, accepting);
     };
     return { decision: decision ?? held, serve };
@@ -135,6 +140,11 @@ export class Signaling implements Service {
     this.#ownership.disconnected(ref);
     this.#early.disconnected(ref);
     this.#retries.disconnected(ref);
+    for (const [accepting, { connection, ns }] of this.#unserved) {
+      if (connection !== ref.connection || ns !== ref.ns) continue;
+      this.#unserved.delete(accepting);
+      accepting.done();
+    }
     this.#lanes.disconnected(ref.connection);
   }
 
