@@ -5,17 +5,17 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const patience = 20_000;
 const routesText = `# Which path serves the 1:1 calls. Save a change and it is in force within a second; nobody has to reload.
-# Calls that are live finish where they began.
+# Calls that are live finish where they began. The dashboard and "sigfig routes" change the same table.
 namespaces:
   /:
-    calls: legacy # change to: new
+    calls: legacy # change to: new, or to: { mode: canary, percent: 50 }
 `;
 
 const built = spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: 'inherit', cwd: root });
@@ -63,17 +63,28 @@ async function run() {
     ...['--drain-delay', '0s', '--drain', '1s'],
   ]);
   const at = (name) => new RegExp(`${name}=(\\S+)`).exec(ready)?.[1] ?? '?';
+  const admin = adminAt === 9900 ? '' : `SIGFIG_ADMIN=127.0.0.1:${adminAt} `;
+  const sigfig = `${admin}node ${relative(process.cwd(), join(root, 'dist/src/cli/sigfig.js'))}`;
   console.log(`
   A legacy Socket.IO backend is running at ${legacyUrl}, with sigfig in front of it.
 
   1. Open ${at('proxy')} in two browser windows. Log in as alice in one and as bob in the other.
   2. Chat, call, share a screen; reload one window in the middle of the call and watch it come back.
-  3. Move the calls to the new path, with both windows left open: in
+  3. Move the calls to the new path, with both windows left open, on the dashboard:
 
-       ${routes}
+       ${at('admin')}
 
-     change "calls: legacy" to "calls: new" and save. The call that is live stays where it is, the next one is
-     served by sigfig, and neither page can tell. Change it back and the calls go back.
+     or from another terminal:
+
+       ${sigfig} routes set calls new --reason "a first try"
+       ${sigfig} routes set call-lifecycle canary --percent 50 --reason "half of the calls"
+       ${sigfig} routes set ice-candidate new --reason "candidates alone, of the legacy's calls too"
+       ${sigfig} routes watch
+       ${sigfig} routes rollback
+       ${sigfig} routes legacy --all
+
+     or in the file ${routes}.
+     The call that is live stays where it is, the next one is served by sigfig, and neither page can tell.
   4. Watch it: metrics at ${at('metrics')}, health at ${at('admin')}/readyz.
 
   No camera? The page draws a picture (or add ?drawn=1). Only polling or WebSocket: ?transport=polling, ?transport=websocket.
@@ -114,9 +125,9 @@ function start(name, file, args) {
 function plain(line) {
   if (!line.startsWith('{')) return line;
   try {
-    const { msg, summary, why, conversationId, from, to, because } = JSON.parse(line);
+    const { msg, summary, why, did, problem, reason, conversationId, from, to, because } = JSON.parse(line);
     if (msg === 'call') return `call ${conversationId}: ${from} → ${to}, ${because}`;
-    const more = summary ?? why;
+    const more = summary ?? why ?? did ?? problem ?? reason;
     return more ? `${msg}: ${more}` : msg;
   } catch {
     return line; // cut short: still better shown than lost
