@@ -5,6 +5,7 @@ import type { Clock, Timer } from '../base/clock.js';
 import { type SocketRef, sameSocket } from '../base/ids.js';
 import type { InboundEvent, Peer } from '../base/service.js';
 import { isTooDeep } from '../protocol/socketio.js';
+import type { Group } from '../routing/route.js';
 import type { CommandName } from './commands.js';
 
 export type AskedName = Extract<CommandName, 'call-offer' | 'call-answer' | 'call-rejoin-offer' | 'call-rejoin-answer'>;
@@ -15,14 +16,16 @@ export interface Asked {
   readonly peer: Peer;
   /** Digest of its description. */
   readonly description: string;
-  /** Relays of its socket wait behind it until its outcome passes, or it is late. */
-  readonly outcome: Gate;
-  /** The legacy delivered the offer that it answers to this very socket. */
+  /** Relays of its socket wait behind it until its outcome and its acknowledgement have passed, or it is late. */
+  readonly settled: Gate;
+  /** Its sender is a user to whom the legacy delivered the offer that it answers. */
   readonly mayMerge: boolean;
-  /** Its acknowledgement: not asked for, not here yet, kept back, gone on. */
-  ack: 'none' | 'due' | 'held' | 'passed';
+  /** Of an offer: the groups of relays that would be served here if the legacy accepts it. */
+  readonly wanted: readonly Group[];
   /** Its outcome is known, or does not matter any more. */
   done: boolean;
+  /** Its acknowledgement: not asked for, not here yet, kept back, gone on. */
+  ack: 'none' | 'due' | 'held' | 'passed';
   /** Lets the acknowledgement go that is kept back, with these candidates. */
   letGo(candidates: readonly unknown[] | null): void;
 }
@@ -72,33 +75,45 @@ export class AskedEvents {
     this.#clock = clock;
   }
 
-  add(event: InboundEvent, description: unknown, mayMerge: boolean): Asked {
+  add(event: InboundEvent, description: unknown, mayMerge: boolean, wanted: readonly Group[]): Asked {
     const asked: Asked = {
       event: event.name as AskedName,
       peer: event.peer,
       description: digestOf(description),
-      outcome: gate(this.#clock, mostOutcomeMs),
+      settled: gate(this.#clock, mostOutcomeMs),
       mayMerge,
-      ack: event.ackRequested ? 'due' : 'none',
+      wanted,
       done: false,
+      ack: event.ackRequested ? 'due' : 'none',
       letGo: () => undefined,
     };
     this.#all.push(asked);
-    if (this.#all.length > mostAsked) this.done(this.#all[0]);
+    if (this.#all.length > mostAsked) this.forget(this.#all[0] as Asked);
     return asked;
   }
 
-  /** The oldest one of this socket whose outcome is still open. */
-  waiting(ref: SocketRef): Asked | undefined {
+  /** The oldest one of this socket that has not settled. */
+  unsettled(ref: SocketRef): Asked | undefined {
     return this.#all.find((a) => sameSocket(a.peer.ref, ref));
   }
 
-  /** Its outcome is known, or does not matter any more. */
-  done(asked: Asked | undefined): void {
-    if (!asked) return;
+  /** Its outcome is known. */
+  done(asked: Asked): void {
+    asked.done = true;
+    if (asked.ack === 'held') asked.letGo(null);
+    if (asked.ack !== 'due') this.forget(asked);
+  }
+
+  /** Its acknowledgement passes. */
+  acknowledged(asked: Asked): void {
+    asked.ack = 'passed';
+    if (asked.done) this.forget(asked);
+  }
+
+  forget(asked: Asked): void {
     asked.done = true;
     this.#all = this.#all.filter((a) => a !== asked);
-    asked.outcome.open();
+    asked.settled.open();
     asked.letGo(null);
   }
 
@@ -107,29 +122,41 @@ export class AskedEvents {
     // What is malformed was never noted here.
     if (message.startsWith('Malformed ')) return undefined;
     const asked = this.#all.find(
-      (a) => a.event === event && sameSocket(a.peer.ref, ref) && (a.ack === 'none' || a.ack === 'due'),
+      (a) => a.event === event && !a.done && sameSocket(a.peer.ref, ref) && (a.ack === 'none' || a.ack === 'due'),
     );
-    this.done(asked);
+    if (asked) this.done(asked);
     return asked;
   }
 
-  /** Its socket is gone: nothing of it waits, but what it asked for may still come true. */
+  /** Its socket is gone: nothing waits for it, but what it asked for may still come true. */
   gone(ref: SocketRef): void {
-    for (const asked of this.#all) {
-      if (!sameSocket(asked.peer.ref, ref)) continue;
-      asked.outcome.open();
+    for (const asked of this.#all.filter((a) => sameSocket(a.peer.ref, ref))) {
+      asked.settled.open();
       asked.letGo(null);
+      this.acknowledged(asked);
     }
   }
 
+  /** The oldest offer of this user, who is verified. */
+  offerOf(user: unknown): Asked | undefined {
+    return this.#all.find(
+      (a) => a.event === 'call-offer' && !a.done && a.peer.user !== undefined && a.peer.user === user,
+    );
+  }
+
+  /** Those whose acknowledgements are kept back. */
+  held(): readonly Asked[] {
+    return this.#all.filter((a) => a.ack === 'held');
+  }
+
   any(event: AskedName, of: (peer: Peer) => boolean): boolean {
-    return this.#all.some((a) => a.event === event && of(a.peer));
+    return this.#all.some((a) => a.event === event && !a.done && of(a.peer));
   }
 
   /** Another device of that user has answered. */
   answeredElsewhere(ref: SocketRef): void {
-    for (const asked of this.#all) {
-      if (asked.event === 'call-answer' && sameSocket(asked.peer.ref, ref)) this.done(asked);
+    for (const asked of this.#all.filter((a) => a.event === 'call-answer' && sameSocket(a.peer.ref, ref))) {
+      this.done(asked);
     }
   }
 
@@ -138,7 +165,9 @@ export class AskedEvents {
    * socket. Where descriptions tell them apart, they do. Sockets of unknown users may be anybody's.
    */
   behind(event: string, user: unknown, description: unknown): readonly Asked[] {
-    const possible = this.#all.filter((a) => a.event === event && (a.peer.user === user || a.peer.user === undefined));
+    const possible = this.#all.filter(
+      (a) => a.event === event && !a.done && (a.peer.user === user || a.peer.user === undefined),
+    );
     const digest = digestOf(description);
     const same = possible.filter((a) => a.description === digest);
     const all = same.length > 0 ? same : possible;
@@ -146,7 +175,7 @@ export class AskedEvents {
   }
 
   clear(): void {
-    for (const asked of [...this.#all]) this.done(asked);
+    for (const asked of [...this.#all]) this.forget(asked);
   }
 }
 

@@ -47,23 +47,30 @@ export class Handover {
     if (asked.ack !== 'due' || !asked.mayMerge) this.finish();
   }
 
-  /** An answer's acknowledgement passes. `awaits`: the candidates may be due to it, which is not known yet. */
-  acknowledged(asked: Asked, args: readonly unknown[], awaits: boolean): ReturnType<Acknowledged> {
+  /**
+   * An answer's acknowledgement is here; a promise keeps it back until its outcome is known. `awaits`: the candidates
+   * may be due to it. `passes` is called once it goes on.
+   */
+  acknowledged(asked: Asked, args: readonly unknown[], awaits: boolean, passes: () => void): ReturnType<Acknowledged> {
     const list = Array.isArray(args[0]);
     if (this.#pending?.asked === asked) {
       const { candidates } = this.#pending;
+      passes();
       if (list) this.#over();
       else this.finish();
       return list ? merged(args, candidates) : null;
     }
-    if (asked.done || !asked.mayMerge || !list || !awaits) return null;
+    if (asked.done || !asked.mayMerge || !list || !awaits) {
+      passes();
+      return null;
+    }
     asked.ack = 'held';
     return new Promise((resolve) => {
       const timer = this.#clock.after(mostAckWaitMs, () => asked.letGo(null));
       asked.letGo = (candidates) => {
         asked.letGo = () => undefined;
-        asked.ack = 'passed';
         timer.cancel();
+        passes();
         resolve(candidates ? merged(args, candidates) : null);
       };
     });

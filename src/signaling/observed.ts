@@ -64,8 +64,6 @@ export class ObservedCall {
   readonly #call: CallKey;
   readonly #asked: AskedEvents;
   readonly #handover: Handover;
-  /** Where each offer that is under way would have its relays; the accepted one's count. */
-  readonly #wanted = new Map<Asked, ReadonlySet<Group>>();
   /** Opens when the legacy was seen to deliver the offer; the second counts from its acknowledgement. */
   readonly #ringing: Gate;
   #acknowledgedAt: Gate | null = null;
@@ -123,8 +121,7 @@ export class ObservedCall {
     const read = readCommand(event.name as CommandName, event.args);
     const { ref, user } = event.peer;
     if ('refusal' in read || (user !== undefined && this.#isOutsider(user))) return undefined; // it is refused at once
-    const asked = this.#asked.add(event, read.command.body, has(this.#rung, ref));
-    if (event.name === 'call-offer') this.#wanted.set(asked, new Set(wanted));
+    const asked = this.#asked.add(event, read.command.body, this.#isRung(ref, user), wanted);
     return event.ackRequested ? (args) => this.#acknowledged(asked, args) : undefined;
   }
 
@@ -137,16 +134,16 @@ export class ObservedCall {
   /** A promise where a relay of this socket must wait before it can be served; ask again then. */
   waits(ref: SocketRef): Promise<void> | null {
     if (this.#left) return null;
-    const own = this.#session ? this.#asked.waiting(ref) : undefined;
+    const own = this.#session ? this.#asked.unsettled(ref) : undefined;
     const awaited = this.#session
-      ? (own?.outcome ?? this.#handover.ahead(ref))
+      ? (own?.settled ?? this.#handover.ahead(ref))
       : (this.#acknowledgedAt ?? this.#ringing);
     if (!awaited) return null;
     if (!awaited.late) return awaited.opened;
     // The legacy knows what came of it, and we don't: from here on it has this call whole.
     if (this.#session === null) this.leave('not-delivered-here');
-    else if (own && mayAccept(own.event, this.#session)) this.leave('outcome-unseen');
-    else this.#asked.done(own);
+    else if (own && !own.done && mayAccept(own.event, this.#session)) this.leave('outcome-unseen');
+    else if (own) this.#asked.forget(own);
     return this.waits(ref);
   }
 
@@ -160,6 +157,10 @@ export class ObservedCall {
     if (before === null) return null;
     const result = step(before, made, clock.now());
     const after = result.session;
+    if (result.because === 'too-large') {
+      this.leave('too-large');
+      return null;
+    }
     if (after !== null && after.candidates.length > before.candidates.length) {
       if (!budget.take(original.size)) {
         signals.bound('observed', {});
@@ -180,6 +181,7 @@ export class ObservedCall {
   /** That socket is gone: nothing of its own waits any more. What it asked for may still come true. */
   disconnected(ref: SocketRef): void {
     this.#asked.gone(ref);
+    if (this.#isGone(ref)) for (const asked of this.#asked.held()) this.#acts('call-rejoin-answer', asked);
   }
 
   /** Both seats' sockets are gone, and neither user is on the way back. */
@@ -216,7 +218,6 @@ export class ObservedCall {
     this.#left = true;
     this.#unclear?.timer?.cancel();
     this.#unclear = null;
-    this.#wanted.clear();
     this.#handover.finish();
     this.#asked.clear();
     this.#acknowledgedAt?.open();
@@ -242,11 +243,9 @@ export class ObservedCall {
       case 'call-ended':
         this.#asked.answeredElsewhere(peer.ref);
         return this.#trace();
-      case 'error': {
-        const refused = this.#asked.refused(String(payload.event), peer.ref, String(payload.message));
-        if (refused) this.#wanted.delete(refused);
+      case 'error':
+        this.#asked.refused(String(payload.event), peer.ref, String(payload.message));
         return this.#trace();
-      }
       default:
         return null;
     }
@@ -265,18 +264,16 @@ export class ObservedCall {
       return null;
     }
     if (to.user === undefined) return null; // another device of that user may be one that we can serve
-    const offer = [...this.#wanted].find(([{ peer }]) => peer.user !== undefined && peer.user === from);
-    if (!offer) return 'another-call';
-    const [asked, wanted] = offer;
+    const asked = this.#asked.offerOf(from);
+    if (!asked) return 'another-call';
     // Where two offered at once, relays of both may have gone by either one's route.
-    this.#groups = new Set([...this.#groups].filter((group) => wanted.has(group)));
+    this.#groups = new Set([...this.#groups].filter((group) => asked.wanted.includes(group)));
     if (this.#groups.size === 0) return 'another-call';
     const by = { user: asked.peer.user as UserId, socket: asked.peer.ref };
     const doubt = this.#moves({ type: 'call-offer', by, callee: to.user, conversationId, callId: this.id });
     if (doubt !== null || by.socket.ns !== ns) return 'another-call';
     this.#deps.budget.calls += 1;
     this.#rung = [to.ref];
-    this.#wanted.clear();
     this.#asked.done(asked);
     this.#acknowledgedAt?.open();
     this.#ringing.open();
@@ -297,16 +294,17 @@ export class ObservedCall {
     this.#unclear = null;
     const [asked] = behind;
     if (!asked) return 'sender-not-here';
-    const { user, ref } = asked.peer;
-    if (user === undefined) return 'sender-unverified';
+    if (asked.peer.user === undefined) return 'sender-unverified';
+    return this.#acts(event, asked, told);
+  }
+
+  #acts(event: Unclear['event'], asked: Asked, told?: Peer): Doubt {
     const candidates = this.#session?.candidates ?? [];
-    const doubt = this.#moves({ type: event, by: { user, socket: ref } });
+    const by = { user: asked.peer.user as UserId, socket: asked.peer.ref };
+    const doubt = this.#moves({ type: event, by });
     if (doubt !== null) return doubt;
-    if (event === 'call-rejoin-offer') this.#rung = [told.ref];
-    else {
-      this.#handover.give(asked, candidates);
-      this.#rung = [];
-    }
+    if (event !== 'call-rejoin-offer') this.#handover.give(asked, candidates);
+    this.#rung = event === 'call-rejoin-offer' && told ? [told.ref] : [];
     this.#asked.done(asked);
     return null;
   }
@@ -323,15 +321,38 @@ export class ObservedCall {
   }
 
   #acknowledged(asked: Asked, args: readonly unknown[]): ReturnType<Acknowledged> {
-    asked.ack = 'passed';
-    if (this.#left) return null;
+    const passes = (): void => this.#asked.acknowledged(asked);
     const session = this.#session;
-    if (session) {
-      const awaits = session.candidates.length > 0 && mayAccept(asked.event, session);
-      return this.#handover.acknowledged(asked, args, awaits);
+    if (!session) {
+      passes();
+      if (!this.#left && asked.event === 'call-offer' && !asked.done) {
+        this.#acknowledgedAt ??= gate(this.#deps.clock, mostRingingMs);
+      }
+      return null;
     }
-    if (asked.event === 'call-offer' && !asked.done) this.#acknowledgedAt ??= gate(this.#deps.clock, mostRingingMs);
-    return null;
+    const awaits = !asked.done && session.candidates.length > 0 && mayAccept(asked.event, session);
+    if (awaits && asked.mayMerge && this.#isGone(session.seats[session.offeredBy ?? 'offerer'])) {
+      this.#acts('call-rejoin-answer', asked);
+    }
+    return this.#handover.acknowledged(asked, args, awaits, passes);
+  }
+
+  /**
+   * The rejoiner is lost again, so that it can't be seen any more whether the legacy tells it of the answer. The survivor's
+   * acknowledgement tells, since an `error` would have come before it.
+   */
+  #isGone(rejoiner: SocketRef | null): boolean {
+    const session = this.#session;
+    if (!session || !rejoiner || state(session) !== 'rejoin-offer' || !session.offeredBy) return false;
+    const seat = session.seats[session.offeredBy];
+    return seat !== null && sameSocket(seat, rejoiner) && !this.#deps.delivery.isConnected(rejoiner);
+  }
+
+  /** The legacy has rung this user, perhaps on a socket that is gone: an outsider it has not. */
+  #isRung(ref: SocketRef, user: UserId | undefined): boolean {
+    const session = this.#session;
+    if (!session || this.#rung.length === 0) return false;
+    return has(this.#rung, ref) || (state(session) === 'first-offer' && user === session.users.answerer);
   }
 
   #isOutsider(user: UserId): boolean {
