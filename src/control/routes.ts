@@ -1,15 +1,13 @@
-// The route table in force and its versions: changes one at a time, each in the log before it is in force; but what takes
-// calls back to the legacy is in force first. Knows nothing of HTTP, of calls, and of what a log is made of.
-import { isDeepStrictEqual } from 'node:util';
+// The route table in force, from its log and its file: at a start the log's last version rules, and then operators, the file
+// and the guard change it. Knows nothing of HTTP, of calls, and of what a log is made of.
 import { CannotStart } from '../base/cannot-start.js';
-import type { Clock, Timer } from '../base/clock.js';
-import { type Change, type Planned, plan, type RouteVersion } from '../routing/change.js';
-import { LONGEST_ACTOR, LONGEST_REASON, tableOf } from '../routing/check.js';
+import type { Clock } from '../base/clock.js';
 import { type RouteTable, routeTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import type { Author, Outcome, RouteControl, RouteLog } from './control.js';
-import { History } from './history.js';
+import type { RouteControl, RouteLog } from './control.js';
+import { FollowedFile, type ReadFile } from './followed-file.js';
 import { watchRoutes } from './routes-file.js';
+import { reasonOf, Versions } from './versions.js';
 
 export interface RoutesOptions {
   readonly log: RouteLog;
@@ -22,466 +20,54 @@ export interface RoutesOptions {
   readonly clock: Clock;
 }
 
+const NOTHING: RouteTable = routeTable(new Map());
+
 /**
  * At a start the log's last version rules; the file counts where its hash differs from the one last logged.
  * @throws CannotStart where the file is broken and the log is empty, or the log is there and can't be read.
  */
 export async function createRoutes(options: RoutesOptions): Promise<RouteControl> {
-  const { log, file, signals } = options;
+  const { log, file, signals, clock } = options;
   const { versions, last, problems } = await log.read().catch((error: unknown) => {
     throw new CannotStart([
       `the log of route changes ${log.where} can't be read (${reasonOf(error)}); make it readable for this user, or move it away to start from the routes file`,
     ]);
   });
   for (const problem of problems) signals.routesLog(problem);
-  const routes = new Routes(options, versions, last);
-  const started = versions.length > 0;
-  if (file === undefined) {
-    await routes.start(undefined);
-    return routes;
-  }
-  let first: Read | undefined;
-  let running = false;
-  const watched = await watchRoutes(file, {
-    mayBeBroken: started,
-    onTable(table, hash) {
-      if (running) void routes.read({ table, hash });
-      else first = { table, hash };
-    },
-    onProblems: (lines) => signals.routesRejected(file, lines),
-    clock: options.clock,
-  });
-  routes.closing(() => watched.close());
-  running = true;
-  await routes.start(first);
-  return routes;
-}
+  const followed = file === undefined ? undefined : new FollowedFile({ name: file, signals, clock });
+  if (followed) followed.hash = versions.at(-1)?.fileHash;
+  const control = new Versions({ log, versions, last, signals, clock, followed });
 
-interface Read {
-  readonly table: RouteTable;
-  /** SHA-256 of the file. */
-  readonly hash: string;
-}
-
-/** In force, and not in the log yet. */
-interface Pending {
-  readonly change: Change;
-  version: RouteVersion;
-  table: RouteTable;
-  written: boolean;
-  /** Others have appended since it was made. */
-  overtaken: boolean;
-}
-
-const NOTHING = routeTable(new Map());
-
-/** A log that takes longer is told as one that can't be written; what it was given may still come to be. */
-const LOG_MS = 5_000;
-/** The red switch is in force already; its author only waits to hear whether it is written. */
-const URGENT_LOG_MS = 2_000;
-const RETRY_MS = 1_000;
-/** Operators and the guard together make a few changes a minute. */
-const MOST_WAITING = 64;
-const MOST_PENDING = 256;
-/** Others append at most as fast as disks sync; who loses this often in a row is told so. */
-const MOST_RACES = 8;
-
-class Routes implements RouteControl {
-  table: RouteTable = NOTHING;
-  problem: string | null = null;
-  readonly #log: RouteLog;
-  readonly #file: string | undefined;
-  readonly #signals: RoutesOptions['signals'];
-  readonly #clock: Clock;
-  readonly #history = new History();
-  readonly #listeners = new Set<(version: RouteVersion) => void>();
-  readonly #closing: (() => unknown)[] = [];
-  #current: RouteVersion | undefined;
-  /** The highest number in the log. */
-  #last: number;
-  /** Oldest first; the last one is in force. */
-  #pending: Pending[] = [];
-  /** Grows with each change that was in force before it was written: whatever asked before it has lost. */
-  #epoch = 0;
-  #turn: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
-  /** An ordinary change is being written, so its number may be taken. */
-  #writing = false;
-  /** Of the file as it was last taken over, or last overruled. */
-  #seenHash: string | undefined;
-  /** Read, and not taken over since the log can't be written. */
-  #unread: Read | undefined;
-  #retry: Timer | undefined;
-  #closed = false;
-
-  constructor({ log, file, signals, clock }: RoutesOptions, versions: readonly RouteVersion[], last: number) {
-    this.#log = log;
-    this.#file = file;
-    this.#signals = signals;
-    this.#clock = clock;
-    this.#last = last;
-    for (const version of versions) this.#history.push(version);
-  }
-
-  get current(): RouteVersion {
-    if (!this.#current) throw new Error('the routes were not started');
-    return this.#current;
-  }
-
-  get where(): string | null {
-    return this.#log.where;
-  }
-
-  closing(close: () => unknown): void {
-    this.#closing.push(close);
-  }
-
-  /** Puts the log's last version in force, or makes the first one. */
-  async start(read: Read | undefined): Promise<void> {
-    const newest = this.#history.newest;
-    if (newest) {
-      this.#seenHash = newest.fileHash;
-      this.#inForce(newest, known(newest));
-      if (read && read.hash !== newest.fileHash) await this.read(read);
-      return;
-    }
-    const table = read?.table ?? NOTHING;
-    const change: Change = { kind: 'start', table, ...(read ? { fileHash: read.hash } : {}) };
-    const reason = this.#file === undefined ? 'no routes file: everything goes to the legacy' : `from ${this.#file}`;
-    this.#seenHash = read?.hash;
-    const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table, NOTHING, this.#last + 1);
-    await this.#ahead(change, version, table);
-    if (read && this.#file !== undefined) this.#signals.routesLoaded(this.#file, table.summary, true);
-  }
-
-  async plan(change: Change): Promise<Planned> {
-    return this.#planned(change, await this.#target(change));
-  }
-
-  async change(change: Change, author: Author): Promise<Outcome> {
-    if (this.#closed) return { kind: 'unwritable', problem: 'sigfig is shutting down' };
-    if (change.kind === 'rollback' || change.kind === 'legacy' || change.kind === 'guard') {
-      return this.#urgent(change, author);
-    }
-    if (this.#waiting >= MOST_WAITING) {
-      return { kind: 'unwritable', problem: `${this.#waiting} changes wait for the log already; try again later` };
-    }
-    const epoch = this.#epoch;
-    return this.#within(
-      LOG_MS,
-      this.#inTurn(() => this.#ordinary(change, author, epoch)),
-      () => ({
-        kind: 'unwritable',
-        problem: `the log ${this.where} has not answered within ${LOG_MS / 1000} s; "sigfig routes history" shows whether the change was made`,
-      }),
-    );
-  }
-
-  async history(limit: number, before = Number.POSITIVE_INFINITY): Promise<readonly RouteVersion[]> {
-    const pending = this.#pending.map(({ version }) => version).filter(({ version }) => version < before);
-    const found = [...pending.reverse(), ...this.#history.below(before, limit)].slice(0, limit);
-    const oldest = found.at(-1)?.version ?? Math.min(before, this.#history.oldest?.version ?? 1);
-    if (found.length === limit || oldest <= 1) return found;
-    return [...found, ...(await this.#log.older(limit - found.length, oldest))];
-  }
-
-  onChange(listener: (version: RouteVersion) => void): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#retry?.cancel();
-    for (const close of this.#closing) await close();
-    await this.#within(URGENT_LOG_MS, this.#turn, () => undefined);
-    await this.#log.close();
-  }
-
-  /** The file says this now. */
-  async read(read: Read): Promise<void> {
-    const { table, hash } = read;
-    const file = this.#file ?? '';
-    this.#unread = read;
-    const outcome = await this.change(
-      { kind: 'file', table, fileHash: hash },
-      { actor: 'file', via: 'file', reason: `${file} has changed` },
-    );
-    if (outcome.kind === 'unwritable') {
-      this.#signals.routesRejected(file, [`${file}: not in force yet, since ${outcome.problem}`]);
-      this.#tryLater();
-      return;
-    }
-    if (this.#unread === read) this.#unread = undefined;
-    if (outcome.kind === 'applied' || outcome.kind === 'unchanged') {
-      this.#seenHash = hash;
-      this.#signals.routesLoaded(file, table.summary, outcome.kind === 'applied');
-    } else if (outcome.kind === 'refused') {
-      this.#signals.routesRejected(
-        file,
-        outcome.problems.map((problem) => `${file}: ${problem}`),
-      );
-    } else {
-      const { version, actor } = outcome.current;
-      this.#signals.routesRejected(file, [
-        `${file}: version ${version} by ${actor} came in between and is in force; change the file again to have it`,
-      ]);
-    }
-  }
-
-  // ---- one at a time, in the log before it is in force
-
-  async #ordinary(change: Change, author: Author, epoch: number): Promise<Outcome> {
-    for (let races = 0; races < MOST_RACES; races++) {
-      if (epoch !== this.#epoch) return { kind: 'conflict', current: this.current };
-      if (this.#pending.length > 0 && !(await this.#flush())) return this.#unwritable();
-      if (author.ifVersion !== undefined && author.ifVersion !== this.current.version) {
-        return { kind: 'conflict', current: this.current };
-      }
-      const planned = this.#planned(change, undefined);
-      if (!planned.ok) return { kind: 'refused', problems: planned.problems };
-      if (same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
-      const version = this.#next(change, author, planned.table, this.table, this.#last + 1);
-      const appended = await this.#append(version, true);
-      if (appended === 'failed') return this.#unwritable();
-      if (appended === 'conflict') {
-        if (author.ifVersion !== undefined) return { kind: 'conflict', current: this.current };
-        continue;
-      }
-      // Written, and overruled while it was being written: what overruled it is written behind it.
-      if (epoch !== this.#epoch) return { kind: 'conflict', current: this.current };
-      this.#inForce(version, planned.table);
-      return { kind: 'applied', version, confirmed: HERE, unwritten: null };
-    }
-    return { kind: 'conflict', current: this.current };
-  }
-
-  #unwritable(): Outcome {
-    return { kind: 'unwritable', problem: this.problem ?? `the log ${this.where} can't be written` };
-  }
-
-  // ---- in force at once, in the log as soon as it can be
-
-  async #urgent(change: Change, author: Author): Promise<Outcome> {
-    const planned = this.#planned(change, change.kind === 'rollback' ? await this.#target(change) : undefined);
-    if (!planned.ok) return { kind: 'refused', problems: planned.problems };
-    const idle = this.#waiting === 0 && this.#pending.length === 0 && !this.#unread;
-    if (idle && same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
-    // Where an ordinary change is being written its number may be taken; it is settled when this one is written.
-    const number = Math.max(this.#last, this.current.version) + (this.#writing && this.#pending.length === 0 ? 2 : 1);
-    if (this.#unread) {
-      this.#seenHash = this.#unread.hash;
-      this.#unread = undefined;
-    }
-    const version = this.#next(change, author, planned.table, this.table, number);
-    const pending = await this.#ahead(change, version, planned.table);
-    return {
-      kind: 'applied',
-      version: pending.version,
-      confirmed: HERE,
-      unwritten: pending.written ? null : (this.problem ?? `the log ${this.where} has not answered yet`),
-    };
-  }
-
-  /** Puts a version in force, and then in the log; answers when it is there, or when that takes too long. */
-  async #ahead(change: Change, version: RouteVersion, table: RouteTable): Promise<Pending> {
-    this.#epoch++;
-    const pending: Pending = { change, version, table, written: false, overtaken: false };
-    this.#pending.push(pending);
-    if (this.#pending.length > MOST_PENDING) {
-      this.#pending.shift();
-      this.#signals.bound('pending-route-versions', { most: MOST_PENDING });
-    }
-    this.#inForce(version, table);
-    await this.#within(
-      URGENT_LOG_MS,
-      this.#inTurn(() => this.#flush()),
-      () => false,
-    );
-    return pending;
-  }
-
-  /** Writes what is pending, oldest first, behind whatever the log holds by now. False: it can't be written. */
-  async #flush(): Promise<boolean> {
-    for (let races = 0; this.#pending.length > 0; ) {
-      const [pending] = this.#pending as [Pending];
-      this.#rebase(pending);
-      const appended = await this.#append(pending.version, false);
-      if (appended === 'failed' || (appended === 'conflict' && ++races >= MOST_RACES)) {
-        this.#tryLater();
-        return false;
-      }
-      if (appended === 'conflict') {
-        for (const one of this.#pending) one.overtaken = true;
-        if (pending.change.kind === 'start') this.#yield(pending);
-        continue;
-      }
-      pending.written = true;
-      this.#pending.shift();
-    }
-    return true;
-  }
-
-  /** Somebody else has begun this log. */
-  #yield(start: Pending): void {
-    this.#pending = this.#pending.filter((pending) => pending !== start);
-    const newest = this.#history.newest;
-    if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
-    start.written = true;
-  }
-
-  /** Gives what is pending its number, and what it starts from, behind the newest version of the log. */
-  #rebase(pending: Pending): void {
-    const { version, change } = pending;
-    const base = this.#history.newest;
-    const number = this.#last + 1;
-    if (!base || (version.version === number && version.before === base.after)) {
-      if (version.version !== number) this.#renumber(pending, { ...version, version: number });
-      return;
-    }
-    // A rollback says where to; what the others say depends on what they find.
-    if (pending.overtaken && (change.kind === 'guard' || change.kind === 'legacy')) {
-      const again = plan({ version: base, table: known(base), find: () => undefined }, change);
-      if (again.ok) pending.table = again.table;
-    }
-    this.#renumber(pending, { ...version, version: number, before: base.after, after: pending.table.toJSON() });
-  }
-
-  #renumber(pending: Pending, version: RouteVersion): void {
-    const moved = version.version !== pending.version.version || !same(pending.table, this.table);
-    pending.version = version;
-    if (this.#pending.at(-1) !== pending) return;
-    if (moved) this.#inForce(version, pending.table);
-    else this.#current = version;
-  }
-
-  // ---- the log
-
-  async #append(version: RouteVersion, ordinary: boolean): Promise<'written' | 'conflict' | 'failed'> {
-    this.#writing = ordinary;
-    try {
-      const { conflict } = await this.#log.append(version);
-      this.problem = null;
-      if (!conflict) {
-        this.#logged(version);
-        return 'written';
-      }
-      for (const theirs of conflict) this.#logged(theirs);
-      const newest = this.#history.newest;
-      if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
-      return 'conflict';
-    } catch (error) {
-      this.problem = `the log ${this.where} can't be written (${reasonOf(error)}); make room or make it writable, or name another with --routes-log`;
-      this.#signals.routesLog(this.problem);
-      return 'failed';
-    } finally {
-      this.#writing = false;
-    }
-  }
-
-  #logged(version: RouteVersion): void {
-    this.#last = version.version;
-    this.#history.push(version);
-  }
-
-  #tryLater(): void {
-    if (this.#retry || this.#closed) return;
-    this.#retry = this.#clock.after(RETRY_MS, () => {
-      this.#retry = undefined;
-      if (this.#closed) return;
-      const read = this.#unread;
-      if (read) void this.read(read);
-      else void this.#inTurn(() => this.#flush());
-    });
-  }
-
-  // ---- what both share
-
-  #inForce(version: RouteVersion, table: RouteTable): void {
-    this.table = table;
-    this.#current = version;
-    const { version: number, kind, actor, reason } = version;
-    this.#signals.routesChanged({ version: number, kind, actor, reason, summary: table.summary });
-    for (const listener of this.#listeners) {
-      try {
-        listener(version);
-      } catch (error) {
-        this.#signals.internalError('routes listener', error);
-      }
-    }
-  }
-
-  #next(change: Change, author: Author, table: RouteTable, from: RouteTable, number: number): RouteVersion {
-    const fileHash = 'fileHash' in change ? change.fileHash : this.#seenHash;
-    return {
-      version: number,
-      at: new Date(this.#clock.now()).toISOString(),
-      actor: author.actor.slice(0, LONGEST_ACTOR),
-      via: author.via,
-      kind: change.kind,
-      reason: author.reason.slice(0, LONGEST_REASON),
-      before: from === this.table && this.#current ? this.#current.after : from.toJSON(),
-      after: table.toJSON(),
-      ...(fileHash === undefined ? {} : { fileHash }),
-    };
-  }
-
-  /** The version that a rollback names, where it is no longer in memory. */
-  async #target(change: Change): Promise<RouteVersion | undefined> {
-    if (change.kind !== 'rollback' || change.to === undefined || this.#inMemory(change.to)) return undefined;
-    try {
-      return (await this.#log.older(1, change.to + 1)).find(({ version }) => version === change.to);
-    } catch (error) {
-      this.#signals.routesLog(`the log ${this.where} can't be read (${reasonOf(error)}); make it readable`);
-      return undefined;
-    }
-  }
-
-  #inMemory(number: number): RouteVersion | undefined {
-    return this.#history.find(number) ?? this.#pending.find(({ version }) => version.version === number)?.version;
-  }
-
-  #planned(change: Change, older: RouteVersion | undefined): Planned {
-    return plan(
-      {
-        version: this.current,
-        table: this.table,
-        find: (number) => this.#inMemory(number) ?? (older?.version === number ? older : undefined),
+  let first: ReadFile | undefined;
+  let started = false;
+  if (followed) {
+    const watched = await watchRoutes(followed.name, {
+      mayBeBroken: versions.length > 0,
+      onTable(table, hash) {
+        if (started) void followed.take(control, { table, hash });
+        else first = { table, hash };
       },
-      change,
-    );
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    this.#waiting++;
-    const done = this.#turn.then(work).finally(() => {
-      this.#waiting--;
+      onProblems: (lines) => signals.routesRejected(followed.name, lines),
+      clock,
     });
-    // A fault is its caller's; the next one has its turn all the same.
-    this.#turn = done.catch(() => undefined);
-    return done;
-  }
-
-  async #within<T, L>(ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
-    let timer: Timer | undefined;
-    const tooLate = new Promise<L>((resolve) => {
-      timer = this.#clock.after(ms, () => resolve(late()));
+    control.closing(() => {
+      followed.close();
+      return watched.close();
     });
-    return Promise.race([work, tooLate]).finally(() => timer?.cancel());
   }
+  started = true;
+
+  if (versions.length > 0) {
+    control.resume();
+    if (followed && first && first.hash !== followed.hash) await followed.take(control, first);
+    return control;
+  }
+  if (!followed || !first) {
+    await control.begin(NOTHING, 'no routes file: everything goes to the legacy');
+    return control;
+  }
+  followed.hash = first.hash;
+  await control.begin(first.table, `from ${followed.name}`);
+  followed.loaded(first);
+  return control;
 }
-
-/** Until several instances share their routes. */
-const HERE = { instances: 1, of: 1 } as const;
-
-const same = (a: RouteTable, b: RouteTable): boolean => isDeepStrictEqual(a.toJSON(), b.toJSON());
-
-/** Of a version that was checked when it was read. */
-function known(version: RouteVersion): RouteTable {
-  const read = tableOf(version.after);
-  if (!read.ok) throw new Error(`version ${version.version} holds no route table: ${read.problems[0]}`);
-  return read.table;
-}
-
-const reasonOf = (error: unknown): string =>
-  (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,635 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { CannotStart } from '../base/cannot-start.js';
+import { type Clock, manualClock, systemClock } from '../base/clock.js';
+import type { Change, RouteVersion } from '../routing/change.js';
+import { type RouteInput, routeTable } from '../routing/route.js';
+import { recordedSignals } from '../telemetry/signals.js';
+import type { Author, Outcome, RouteControl, RouteLog } from './control.js';
+import { fileLog } from './file-log.js';
+import { full, testLog } from './log.fixture.js';
+import { memoryLog } from './memory-log.js';
+import { createRoutes } from './routes.js';
+import { allNew, canary, versionOf } from './versions.fixture.js';
+
+const open: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function start(log: RouteLog = testLog(), { file, clock = systemClock }: { file?: string; clock?: Clock } = {}) {
+  const signals = recordedSignals();
+  const routes = await createRoutes({ log, file, signals, clock });
+  open.push(() => routes.close());
+  const told = (what: string) => signals.events.filter((event) => event.what === what).map(({ args }) => args);
+  return { routes, signals, told };
+}
+async function folder() {
+  const path = await mkdtemp(join(tmpdir(), 'routes-'));
+  open.push(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+const alice: Author = { actor: 'alice', via: 'cli', reason: 'for a test' };
+const bob: Author = { ...alice, actor: 'bob' };
+const set = (target: string, route: RouteInput): Change => ({ kind: 'set', ns: '/', target, route });
+const toNew = set('calls', { mode: 'new' });
+const toLegacy = set('calls', { mode: 'legacy' });
+const share = (percent: number) => set('calls', { mode: 'canary', canary: { percent } });
+const red: Change = { kind: 'legacy' };
+const mode = (routes: RouteControl) => routes.table.mode('/', 'call-offer');
+const numberOf = (outcome: Outcome) => ('version' in outcome ? outcome.version.version : undefined);
+const kinds = (outcomes: readonly Outcome[]) => outcomes.map(({ kind }) => kind);
+const chained = (versions: readonly RouteVersion[]) => {
+  for (const [i, version] of versions.entries()) {
+    expect(version.version).toBe(i + 1);
+    if (i > 0) expect(version.before, `before of ${version.version}`).toEqual(versions[i - 1]?.after);
+  }
+};
+
+describe('a start', () => {
+  test('with nothing at all leaves everything to the legacy, as version 1', async () => {
+    const log = testLog();
+    const { routes, told } = await start(log);
+    expect(mode(routes)).toBe('legacy');
+    expect(routes.current).toMatchObject({ version: 1, kind: 'start', actor: 'sigfig', via: 'start' });
+    expect(log.lines).toEqual([routes.current]);
+    expect(told('routesChanged')).toEqual([[expect.objectContaining({ version: 1, summary: routes.table.summary })]]);
+  });
+
+  test("with a log has the log's last version in force, and makes none", async () => {
+    const log = testLog([versionOf(1), versionOf(2, allNew)]);
+    const { routes, told } = await start(log);
+    expect(mode(routes)).toBe('new');
+    expect(routes.current).toEqual(log.lines[1]);
+    expect(log.lines).toHaveLength(2);
+    expect(told('routesChanged')).toHaveLength(1);
+  });
+
+  test('with a log that can be written later goes on, tells it, and writes the first version then', async () => {
+    const clock = manualClock();
+    const log = testLog();
+    log.broken = full();
+    const { routes, told } = await start(log, { clock });
+    expect(routes.current.version).toBe(1);
+    expect(routes.problem).toBe(
+      "the log test.jsonl can't be written (ENOSPC); make room or make it writable, or name another with --routes-log",
+    );
+    expect(told('routesLog')).toEqual([[routes.problem]]);
+    log.broken = null;
+    clock.advance(1_000);
+    await expect.poll(() => log.lines.length).toBe(1);
+    expect(routes.problem).toBe(null);
+  });
+
+  test('with a log that is there and can not be read does not start with some other table', async () => {
+    const log = { ...testLog(), read: () => Promise.reject(Object.assign(new Error(), { code: 'EACCES' })) };
+    const failed = start(log);
+    await expect(failed).rejects.toBeInstanceOf(CannotStart);
+    await expect(failed).rejects.toThrow(
+      "the log of route changes test.jsonl can't be read (EACCES); make it readable",
+    );
+  });
+
+  test('tells what of the log could not be read', async () => {
+    const log = { ...testLog([versionOf(1)]) };
+    const read = log.read;
+    log.read = async () => ({ ...(await read()), problems: ['half a line'] });
+    const { told } = await start(log);
+    expect(told('routesLog')).toEqual([['half a line']]);
+  });
+});
+
+describe('a change', () => {
+  test('is in force once it is in the log, as a version that says who, why, from what and to what', async () => {
+    const log = testLog();
+    const clock = manualClock(Date.UTC(2026, 0, 2, 3, 4, 5));
+    const { routes, told } = await start(log, { clock });
+    const heard: number[] = [];
+    const stop = routes.onChange(({ version }) => heard.push(version));
+    const outcome = await routes.change(toNew, { ...alice, ifVersion: 1 });
+    expect(outcome).toEqual({
+      kind: 'applied',
+      version: {
+        version: 2,
+        at: '2026-01-02T03:04:05.000Z',
+        actor: 'alice',
+        via: 'cli',
+        kind: 'set',
+        reason: 'for a test',
+        before: log.lines[0]?.after,
+        after: allNew.toJSON(),
+      },
+      confirmed: { instances: 1, of: 1 },
+      unwritten: null,
+    });
+    expect(mode(routes)).toBe('new');
+    expect(log.lines).toEqual([log.lines[0], routes.current]);
+    expect(told('routesChanged').at(-1)).toEqual([
+      { version: 2, kind: 'set', actor: 'alice', reason: 'for a test', summary: allNew.summary },
+    ]);
+    stop();
+    await routes.change(toLegacy, alice);
+    expect(heard).toEqual([2]);
+  });
+
+  test('is not in force before it is in the log', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    const held = log.hold();
+    const changing = routes.change(toNew, alice);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(mode(routes)).toBe('legacy');
+    held.release();
+    await changing;
+    expect(mode(routes)).toBe('new');
+  });
+
+  test('that changes nothing makes no version', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    expect(await routes.change(toLegacy, alice)).toEqual({ kind: 'unchanged', version: routes.current });
+    expect(log.lines).toHaveLength(1);
+  });
+
+  test('that is refused says why and makes no version', async () => {
+    const { routes } = await start();
+    const outcome = await routes.change(set('call-offer', { mode: 'new' }), alice);
+    expect(outcome).toMatchObject({ kind: 'refused', problems: [expect.stringContaining('call-lifecycle new')] });
+    expect(routes.current.version).toBe(1);
+  });
+
+  test('a plan shows what it would do and does not do it', async () => {
+    const { routes } = await start();
+    const planned = await routes.plan(share(5));
+    expect(planned.ok && planned.differences.map(({ group, after }) => [group, after.mode])).toEqual([
+      ['call-lifecycle', 'canary'],
+      ['ice-candidate', 'canary'],
+      ['call-renegotiation', 'canary'],
+    ]);
+    expect(routes.current.version).toBe(1);
+  });
+
+  test('a listener that breaks keeps nobody else from hearing', async () => {
+    const { routes, told } = await start();
+    const heard: number[] = [];
+    routes.onChange(() => {
+      throw new Error('a broken listener');
+    });
+    routes.onChange(({ version }) => heard.push(version));
+    expect((await routes.change(toNew, alice)).kind).toBe('applied');
+    expect(heard).toEqual([2]);
+    expect(told('internalError')).toHaveLength(1);
+  });
+
+  test('words of no end are cut, so that the log can be read back', async () => {
+    const path = join(await folder(), 'log.jsonl');
+    const { routes } = await start(fileLog(path));
+    await routes.change(toNew, { ...alice, actor: 'a'.repeat(5_000), reason: 'r'.repeat(5_000) });
+    const { versions } = await fileLog(path).read();
+    expect(versions.map(({ actor, reason }) => [actor.length, reason.length]).at(-1)).toEqual([100, 1_000]);
+  });
+});
+
+describe('compare-and-set', () => {
+  test('one made from an older version is refused with the one in force', async () => {
+    const { routes } = await start();
+    await routes.change(toNew, alice);
+    const outcome = await routes.change(share(5), { ...bob, ifVersion: 1 });
+    expect(outcome).toEqual({ kind: 'conflict', current: routes.current });
+    expect(mode(routes)).toBe('new');
+  });
+
+  test.each([
+    ['a memory log', async () => memoryLog()],
+    ['a file', async () => fileLog(join(await folder(), 'log.jsonl'))],
+  ])('of many made at once from one version exactly one wins, with %s', async (_name, make) => {
+    const { routes } = await start(await make());
+    for (let round = 1; round <= 5; round++) {
+      const outcomes = await Promise.all(
+        Array.from({ length: 20 }, (_, i) =>
+          routes.change(share(round * 10 + i / 100 + 0.01), { ...alice, actor: `author ${i}`, ifVersion: round }),
+        ),
+      );
+      expect(kinds(outcomes).filter((kind) => kind === 'applied')).toHaveLength(1);
+      expect(kinds(outcomes).filter((kind) => kind === 'conflict')).toHaveLength(19);
+      expect(routes.current.version).toBe(round + 1);
+    }
+  });
+
+  test('without a version each is made, one after the other', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    const outcomes = await Promise.all([share(1), share(2), share(3)].map((change) => routes.change(change, alice)));
+    expect(outcomes.map(numberOf)).toEqual([2, 3, 4]);
+    chained(log.lines);
+    expect(routes.table.toJSON()).toEqual(canary(3).toJSON());
+  });
+
+  test('more than can wait are told so instead of piling up', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    const held = log.hold();
+    const changing = Array.from({ length: 100 }, (_, i) => routes.change(share(i + 1), alice));
+    expect(await changing[99]).toEqual({
+      kind: 'unwritable',
+      problem: '64 changes wait for the log already; try again later',
+    });
+    held.release();
+    expect(kinds(await Promise.all(changing)).filter((kind) => kind === 'applied')).toHaveLength(64);
+  });
+});
+
+describe('a log that another process appends to', () => {
+  const theirs = (number: number) => versionOf(number, canary(40), 'carol');
+
+  test('a change made from the version before is a conflict, and theirs is in force', async () => {
+    const log = testLog();
+    const { routes, told } = await start(log);
+    log.foreign(theirs);
+    log.foreign(theirs);
+    const outcome = await routes.change(toNew, { ...alice, ifVersion: 1 });
+    expect(outcome).toEqual({ kind: 'conflict', current: log.lines[2] });
+    expect(routes.table.toJSON()).toEqual(canary(40).toJSON());
+    expect(told('routesChanged').at(-1)).toEqual([expect.objectContaining({ version: 3, actor: 'carol' })]);
+    expect((await routes.history(10)).map(({ version }) => version)).toEqual([3, 2, 1]);
+  });
+
+  test('a change made from no version is made on top of theirs', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    log.foreign(theirs);
+    expect(await routes.change(set('ice-candidate', { mode: 'new' }), alice)).toMatchObject({ kind: 'applied' });
+    expect(routes.table.summary).toBe(
+      '/: call-lifecycle canary 40 %, ice-candidate new, call-renegotiation canary 40 %',
+    );
+    expect(log.lines.map(({ version }) => version)).toEqual([1, 2, 3]);
+  });
+
+  test('the red switch wins over theirs, in their namespaces too', async () => {
+    const log = testLog();
+    const { routes } = await start(log);
+    await routes.change(toNew, alice);
+    log.foreign((number) =>
+      versionOf(number, routeTable(new Map([['/theirs', { 'ice-candidate': { mode: 'new' } }]]))),
+    );
+    const outcome = await routes.change(red, bob);
+    expect(outcome).toMatchObject({ kind: 'applied', version: { version: 4, actor: 'bob' }, unwritten: null });
+    expect(routes.table.mode('/theirs', 'ice-candidate')).toBe('legacy');
+    expect(log.lines.at(-1)?.after.namespaces['/theirs']?.['ice-candidate'].mode).toBe('legacy');
+    expect(log.lines.at(-1)?.before).toEqual(log.lines.at(-2)?.after);
+  });
+
+  test('two that start with an empty log agree on its first version', async () => {
+    const log = testLog();
+    const reading = log.read;
+    log.read = async () => {
+      const read = await reading();
+      log.foreign(theirs);
+      return read;
+    };
+    const { routes } = await start(log);
+    expect(routes.current).toEqual(log.lines[0]);
+    expect(log.lines).toHaveLength(1);
+    expect(mode(routes)).toBe('canary');
+  });
+});
+
+describe('a log that can not be written', () => {
+  const down = async (clock: Clock = systemClock) => {
+    const log = testLog();
+    const made = await start(log, { clock });
+    await made.routes.change(toNew, alice);
+    log.broken = full();
+    return { log, ...made };
+  };
+
+  test('refuses a set and an apply, and leaves what is in force', async () => {
+    const { routes } = await down();
+    for (const change of [share(5), { kind: 'apply', table: canary(7) } as const]) {
+      expect(await routes.change(change, alice)).toEqual({
+        kind: 'unwritable',
+        problem:
+          "the log test.jsonl can't be written (ENOSPC); make room or make it writable, or name another with --routes-log",
+      });
+    }
+    expect(mode(routes)).toBe('new');
+    expect(routes.current.version).toBe(2);
+  });
+
+  test.each<[string, Change]>([
+    ['the red switch', red],
+    ['a rollback', { kind: 'rollback' }],
+    ['the guard', { kind: 'guard', ns: '/', group: 'call-lifecycle' }],
+  ])('%s is in force at once all the same, and written when the log is back', async (_name, change) => {
+    const clock = manualClock();
+    const { routes, log } = await down(clock);
+    const changing = routes.change(change, { ...bob, ifVersion: 1 });
+    // Before anything was awaited but the plan.
+    await Promise.resolve();
+    expect(mode(routes)).toBe('legacy');
+    expect(await changing).toMatchObject({
+      kind: 'applied',
+      version: { version: 3 },
+      unwritten: expect.stringContaining('ENOSPC'),
+    });
+    expect(routes.current.version).toBe(3);
+    expect((await routes.history(1))[0]).toEqual(routes.current);
+    clock.advance(1_000);
+    await expect.poll(() => routes.problem).toContain('ENOSPC');
+    log.broken = null;
+    clock.advance(1_000);
+    await expect.poll(() => log.lines.length).toBe(3);
+    expect(log.lines[2]).toEqual(routes.current);
+    expect(routes.problem).toBe(null);
+    chained(log.lines);
+  });
+
+  test('what others wrote meanwhile loses against it', async () => {
+    const clock = manualClock();
+    const { routes, log } = await down(clock);
+    await routes.change(red, bob);
+    log.foreign((number) => versionOf(number, canary(50), 'carol'));
+    log.broken = null;
+    clock.advance(1_000);
+    await expect.poll(() => log.lines.length).toBe(4);
+    expect(log.lines.map(({ actor }) => actor)).toEqual(['sigfig', 'alice', 'carol', 'bob']);
+    expect(routes.current).toEqual(log.lines[3]);
+    expect(mode(routes)).toBe('legacy');
+    expect((await start(testLog([...log.lines]))).routes.table.mode('/', 'call-offer')).toBe('legacy');
+  });
+
+  test('the next set writes what is pending first', async () => {
+    const { routes, log } = await down();
+    await routes.change(red, bob);
+    await routes.change({ kind: 'rollback', to: 2 }, bob);
+    log.broken = null;
+    expect(await routes.change(share(5), { ...alice, ifVersion: 4 })).toMatchObject({
+      kind: 'applied',
+      version: { version: 5 },
+    });
+    expect(log.lines.map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy', 'rollback', 'set']);
+    chained(log.lines);
+  });
+
+  test('changes without end while it is away stay bounded, and the last one rules', async () => {
+    const { routes, log, told } = await down();
+    for (let i = 0; i < 300; i++) {
+      await routes.change(i % 2 ? { kind: 'rollback', to: 2 } : red, bob);
+    }
+    expect(mode(routes)).toBe('new');
+    expect(told('bound').length).toBe(300 - 256);
+    log.broken = null;
+    await routes.change(set('ice-candidate', { mode: 'legacy' }), alice);
+    expect(log.lines.length).toBe(2 + 256 + 1);
+    chained(log.lines);
+  });
+});
+
+describe('a log that hangs', () => {
+  test('a set is told so after 5 s; one that had not begun is not made, one that had is', async () => {
+    const clock = manualClock();
+    const log = testLog();
+    const { routes } = await start(log, { clock });
+    const held = log.hold();
+    const [first, second] = [routes.change(share(5), alice), routes.change(share(9), alice)];
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(5_000);
+    expect(await first).toMatchObject({
+      kind: 'unwritable',
+      problem: expect.stringMatching(
+        /^the log test\.jsonl has not answered within 5 s;.*the change is made once it does/,
+      ),
+    });
+    expect(await second).toMatchObject({ kind: 'unwritable', problem: expect.not.stringContaining('is made') });
+    expect(routes.problem).toContain('has not answered');
+    held.release();
+    await expect.poll(() => routes.current.version).toBe(2);
+    expect(routes.table.toJSON()).toEqual(canary(5).toJSON());
+    expect(log.lines).toHaveLength(2);
+  });
+
+  test('the red switch is in force at once, wins over the set that hangs, and answers within 2 s', async () => {
+    const clock = manualClock();
+    const log = testLog();
+    const { routes } = await start(log, { clock });
+    await routes.change(share(5), alice);
+    const held = log.hold();
+    const hanging = routes.change(toNew, alice);
+    const waiting = routes.change(share(90), alice);
+    await new Promise((resolve) => setImmediate(resolve));
+    const switching = routes.change(red, bob);
+    expect(mode(routes)).toBe('legacy');
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(2_000);
+    expect(await switching).toMatchObject({
+      kind: 'applied',
+      version: { version: 4 },
+      unwritten: 'the log test.jsonl has not answered yet',
+    });
+    held.release();
+    expect(kinds(await Promise.all([hanging, waiting]))).toEqual(['conflict', 'conflict']);
+    await expect.poll(() => log.lines.length).toBe(4);
+    expect(mode(routes)).toBe('legacy');
+    expect(log.lines.map(({ actor }) => actor)).toEqual(['sigfig', 'alice', 'alice', 'bob']);
+    expect(routes.current).toEqual(log.lines[3]);
+    chained(log.lines);
+  });
+
+  test('where the set that hung fails after all, the red switch takes its number', async () => {
+    const clock = manualClock();
+    const log = testLog();
+    const { routes } = await start(log, { clock });
+    await routes.change(share(5), alice);
+    const held = log.hold();
+    const hanging = routes.change(toNew, alice);
+    await new Promise((resolve) => setImmediate(resolve));
+    const switching = routes.change(red, bob);
+    log.broken = full();
+    held.release();
+    expect((await hanging).kind).toBe('unwritable');
+    await switching;
+    log.broken = null;
+    clock.advance(1_000);
+    await expect.poll(() => log.lines.length).toBe(3);
+    chained(log.lines);
+    expect(routes.current).toEqual(log.lines[2]);
+  });
+
+  test('shutting down does not wait for it for ever', async () => {
+    const clock = manualClock();
+    const log = testLog();
+    const { routes } = await start(log, { clock });
+    log.hold();
+    const hanging = routes.change(toNew, alice);
+    await new Promise((resolve) => setImmediate(resolve));
+    const closed = routes.close();
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(5_000);
+    await closed;
+    expect((await hanging).kind).toBe('unwritable');
+    expect(await routes.change(toLegacy, alice)).toEqual({ kind: 'unwritable', problem: 'sigfig is shutting down' });
+  });
+});
+
+describe('history', () => {
+  test('is paged, newest first, from memory and then from the log', async () => {
+    const path = join(await folder(), 'log.jsonl');
+    const lines = Array.from({ length: 1_200 }, (_, i) => JSON.stringify(versionOf(i + 1)));
+    await writeFile(path, `${lines.join('\n')}\n`);
+    const { routes } = await start(fileLog(path));
+    const seen: number[] = [];
+    for (let before: number | undefined; ; ) {
+      const page = await routes.history(250, before);
+      if (page.length === 0) break;
+      seen.push(...page.map(({ version }) => version));
+      before = page.at(-1)?.version;
+    }
+    expect(seen).toEqual(Array.from({ length: 1_200 }, (_, i) => 1_200 - i));
+  });
+
+  test('a version that is no longer in memory can be gone back to', async () => {
+    const path = join(await folder(), 'log.jsonl');
+    const lines = Array.from({ length: 1_200 }, (_, i) =>
+      JSON.stringify(versionOf(i + 1, i === 6 ? allNew : undefined)),
+    );
+    await writeFile(path, `${lines.join('\n')}\n`);
+    const { routes } = await start(fileLog(path));
+    expect((await routes.plan({ kind: 'rollback', to: 7 })).ok).toBe(true);
+    expect(await routes.change({ kind: 'rollback', to: 7 }, alice)).toMatchObject({ kind: 'applied' });
+    expect(routes.table.toJSON()).toEqual(allNew.toJSON());
+    expect(await routes.change({ kind: 'rollback', to: 5_000 }, alice)).toMatchObject({ kind: 'refused' });
+  });
+
+  test('a log that can no longer be read shows what is in memory', async () => {
+    const lines = Array.from({ length: 20 }, (_, i) => versionOf(i + 11));
+    const log = { ...testLog(lines), older: () => Promise.reject(full()) };
+    const { routes, told } = await start(log);
+    expect(await routes.history(100)).toHaveLength(20);
+    expect(told('routesLog')).toEqual([["the log test.jsonl can't be read (ENOSPC); make it readable"]]);
+  });
+});
+
+describe('the routes file', () => {
+  const yaml = (text: string) => `namespaces:\n  /:\n    calls: ${text}\n`;
+  const setup = async (text = yaml('new')) => {
+    const path = await folder();
+    const file = join(path, 'routes.yaml');
+    await writeFile(file, text);
+    const save = async (next: string) => {
+      await writeFile(`${file}.next`, next);
+      await rename(`${file}.next`, file);
+    };
+    return { file, log: join(path, 'log.jsonl'), save };
+  };
+
+  test('is the first version of a new log', async () => {
+    const { file, log } = await setup();
+    const { routes, told } = await start(fileLog(log), { file });
+    expect(routes.current).toMatchObject({ version: 1, kind: 'start', reason: `from ${file}` });
+    expect(routes.current.fileHash).toMatch(/^[0-9a-f]{64}$/);
+    expect(mode(routes)).toBe('new');
+    expect(told('routesLoaded')).toEqual([[file, allNew.summary, true]]);
+  });
+
+  test('an edit is a version, and a later change says which text it has seen', async () => {
+    const { file, log, save } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    await save(yaml('legacy'));
+    await expect.poll(() => routes.current.version, { timeout: 5_000 }).toBe(2);
+    expect(routes.current).toMatchObject({ kind: 'file', actor: 'file', via: 'file', reason: `${file} has changed` });
+    const { fileHash } = routes.current;
+    await routes.change(share(5), alice);
+    expect(routes.current.fileHash).toBe(fileHash);
+  });
+
+  test('an edit between a change and its version is a conflict for whoever made it from the version before', async () => {
+    const { file, log, save } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    await save(yaml('legacy'));
+    await expect.poll(() => routes.current.version, { timeout: 5_000 }).toBe(2);
+    expect(await routes.change(share(5), { ...alice, ifVersion: 1 })).toMatchObject({ kind: 'conflict' });
+    expect(mode(routes)).toBe('legacy');
+  });
+
+  test('an edit of comments makes no version, and is told', async () => {
+    const { file, log, save } = await setup();
+    const { routes, told } = await start(fileLog(log), { file });
+    await save(`# a comment\n${yaml('new')}`);
+    await expect.poll(() => told('routesLoaded').length, { timeout: 5_000 }).toBe(2);
+    expect(told('routesLoaded')[1]).toEqual([file, allNew.summary, false]);
+    expect(routes.current.version).toBe(1);
+  });
+
+  test("at a restart the log's last version rules while the file is as it was", async () => {
+    const { file, log } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    await routes.change(share(5), alice);
+    await routes.close();
+    const again = await start(fileLog(log), { file });
+    expect(again.routes.current).toEqual(routes.current);
+    expect(mode(again.routes)).toBe('canary');
+  });
+
+  test('at a restart a file that was edited meanwhile counts', async () => {
+    const { file, log, save } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    await routes.change(share(5), alice);
+    await routes.close();
+    await save(yaml('legacy'));
+    const again = await start(fileLog(log), { file });
+    expect(again.routes.current).toMatchObject({ version: 3, kind: 'file' });
+    expect(mode(again.routes)).toBe('legacy');
+    await again.routes.close();
+    expect((await start(fileLog(log), { file })).routes.current.version).toBe(3);
+  });
+
+  test('broken at the start: told where a log has what is in force, fatal where it has not', async () => {
+    const { file, log, save } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    await routes.close();
+    await save(yaml('fast'));
+    const again = await start(fileLog(log), { file });
+    expect(mode(again.routes)).toBe('new');
+    expect(again.told('routesRejected')).toEqual([[file, [expect.stringContaining(`${file}:3: the mode of "calls"`)]]]);
+    await save(yaml('legacy'));
+    await expect.poll(() => mode(again.routes), { timeout: 5_000 }).toBe('legacy');
+    await save(yaml('fast'));
+    await expect(start(testLog(), { file })).rejects.toBeInstanceOf(CannotStart);
+  });
+
+  test('while the log can not be written an edit waits, is told once, and is in force when it can', async () => {
+    const { file, save } = await setup();
+    const log = testLog();
+    const { routes, told } = await start(log, { file });
+    log.broken = full();
+    await save(yaml('legacy'));
+    await expect.poll(() => told('routesLog').length, { timeout: 8_000 }).toBeGreaterThan(2);
+    expect(told('routesRejected')).toEqual([
+      [file, [expect.stringContaining(`${file}: not in force yet, since the log`)]],
+    ]);
+    expect(mode(routes)).toBe('new');
+    log.broken = null;
+    await expect.poll(() => mode(routes), { timeout: 5_000 }).toBe('legacy');
+    expect(log.lines.at(-1)).toMatchObject({ version: 2, kind: 'file' });
+  });
+
+  test('an edit that waits does not come into force behind the red switch, now or at a restart', async () => {
+    const { file, save } = await setup(yaml('legacy'));
+    const log = testLog();
+    const { routes, told } = await start(log, { file });
+    log.broken = full();
+    await save(yaml('new'));
+    await expect.poll(() => told('routesRejected').length, { timeout: 5_000 }).toBe(1);
+    expect(await routes.change(red, bob)).toMatchObject({ kind: 'applied' });
+    log.broken = null;
+    await expect.poll(() => log.lines.length, { timeout: 5_000 }).toBe(2);
+    expect(mode(routes)).toBe('legacy');
+    await routes.close();
+    const again = await start(testLog([...log.lines]), { file });
+    expect(mode(again.routes)).toBe('legacy');
+    expect(again.routes.current.version).toBe(2);
+  });
+});
