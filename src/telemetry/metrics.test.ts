@@ -159,6 +159,16 @@ describe('what is scraped', () => {
     }
   });
 
+  test('rare changes show from the start, so that the first one is an increase', async () => {
+    const { scrape } = await started();
+    const text = await scrape();
+    for (const kind of ['start', 'file', 'set', 'apply', 'rollback', 'legacy', 'guard']) {
+      expect(value(text, 'sigfig_routes_changes_total', { kind })).toBe(0);
+    }
+    expect(value(text, 'sigfig_routes_loads_total', { outcome: 'rejected' })).toBe(0);
+    expect(value(text, 'sigfig_guard_tripped_total', { group: 'ice-candidate' })).toBe(0);
+  });
+
   test('event names that a browser made up are one series', async () => {
     const { signals, scrape } = await started();
     for (let i = 0; i < 2_000; i++) {

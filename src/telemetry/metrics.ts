@@ -5,7 +5,8 @@ import type { Attributes, Histogram, Meter, ObservableResult } from '@openteleme
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
-import { groups } from '../routing/table.js';
+import type { Change } from '../routing/change.js';
+import { groupNames, groups } from '../routing/route.js';
 import { listenForOperators } from './listen.js';
 import type { Counters, Signals, TransportKind } from './signals.js';
 
@@ -102,11 +103,23 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
   const transitions = tally(meter, 'sigfig.calls.transitions', "Changes of calls' states", ['from', 'to', 'because']);
   const dropped = tally(meter, 'sigfig.candidates.dropped', 'Candidates not delivered', ['why']);
   const bounds = tally(meter, 'sigfig.bounds.reached', 'Limits reached', ['what']);
-  const loads = tally(meter, 'sigfig.routes.loads', 'Route tables read', ['outcome']);
+  const loads = tally(meter, 'sigfig.routes.loads', 'Route tables read', ['outcome'], ['loaded', 'rejected']);
   const began = tally(meter, 'sigfig.calls.began', 'Calls that began, by path', ['path', 'because']);
-  const changes = tally(meter, 'sigfig.routes.changes', 'Versions of the route table, by what made them', ['kind']);
+  const changes = tally(
+    meter,
+    'sigfig.routes.changes',
+    'Versions of the route table, by what made them',
+    ['kind'],
+    KINDS,
+  );
   const logFaults = tally(meter, 'sigfig.routes.log.faults', 'Times that the log of route changes failed', []);
-  const tripped = tally(meter, 'sigfig.guard.tripped', 'Groups that the guard took back to the legacy', ['group']);
+  const tripped = tally(
+    meter,
+    'sigfig.guard.tripped',
+    'Times that a group crossed a limit of its guard',
+    ['group'],
+    groupNames,
+  );
   const refusedOperators = tally(meter, 'sigfig.admin.refused', 'Requests that the admin API refused', ['error']);
   let routesVersion = 0;
   meter
@@ -192,12 +205,18 @@ const histogram = (meter: Meter, name: string, description: string): Histogram =
 /** Over this many combinations of labels a counter puts what is new under `other`: labels are of fixed vocabularies. */
 const MOST_SERIES = 512;
 
-/** A counter that costs a lookup and an increment, whatever its labels. */
+const KINDS: readonly Change['kind'][] = ['start', 'file', 'set', 'apply', 'rollback', 'legacy', 'guard'];
+
+/**
+ * A counter that costs a lookup and an increment, whatever its labels. `known`: values of a single label that show from the
+ * start as zero, without which Prometheus would see no increase in what happens for the first time.
+ */
 function tally(
   meter: Meter,
   name: string,
   description: string,
   labels: readonly string[],
+  known: readonly string[] = [],
 ): (...values: string[]) => void {
   const root: Branch = { cell: undefined, next: new Map() };
   const cells: Cell[] = [];
@@ -213,6 +232,7 @@ function tally(
   if (labels.length === 0) {
     root.cell = grow([]);
   }
+  for (const value of known) root.next.set(value, { cell: grow([value]), next: new Map() });
   meter.createObservableCounter(name, { description }).addCallback((result: ObservableResult) => {
     for (const { count, attributes } of cells) result.observe(count, attributes);
   });
