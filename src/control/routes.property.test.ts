@@ -62,13 +62,20 @@ test('whatever happens to the log, the last winner is in force and the log says 
       const routes = await createRoutes({ log, signals, clock });
       const changing: Promise<{ readonly change: Change; readonly outcome: Outcome }>[] = [];
       let held: { release(): void } | undefined;
+      let lastUrgent = -1;
+      const overruled: string[] = [];
+      routes.onChange(({ actor, kind, reason }) => {
+        if (actor !== 'alice') return;
+        if (urgent(kind as Change['kind'])) lastUrgent = Math.max(lastUrgent, Number(reason));
+        else if (Number(reason) < lastUrgent) overruled.push(`${kind} of step ${reason}, after step ${lastUrgent}`);
+      });
 
-      for (const one of steps) {
+      for (const [at, one] of steps.entries()) {
         switch (one.do) {
           case 'change': {
             const before = routes.table.toJSON();
             const ifVersion = one.stale < 0 ? undefined : routes.current.version - one.stale;
-            const asked = routes.change(one.change, { actor: 'alice', via: 'api', reason: 'r', ifVersion });
+            const asked = routes.change(one.change, { actor: 'alice', via: 'api', reason: String(at), ifVersion });
             changing.push(asked.then((outcome) => ({ change: one.change, outcome })));
             if (one.change.kind === 'legacy') {
               // At once, before anything was awaited.
@@ -137,6 +144,8 @@ test('whatever happens to the log, the last winner is in force and the log says 
           expect(log.lines[outcome.version.version - 1]).toEqual(outcome.version);
         }
       }
+
+      expect(overruled, 'in force although it was asked for before what went ahead of the log').toEqual([]);
 
       const again = await createRoutes({ log: testLog([...log.lines]), signals: recordedSignals(), clock });
       expect(again.table.toJSON()).toEqual(routes.table.toJSON());
