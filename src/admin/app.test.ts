@@ -1,40 +1,580 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import http from 'node:http';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Bed, startBed } from './admin.fixture.js';
+import { systemClock } from '../base/clock.js';
+import { memoryLog } from '../control/memory-log.js';
+import { createRoutes } from '../control/routes.js';
+import { recordedSignals } from '../telemetry/signals.js';
+import { type Bed, call, fakeCalls, fakeConnected, startBed, tokens, tokensText } from './admin.fixture.js';
+import { dashboardPages } from './pages.js';
 
-const beds: Bed[] = [];
+const closing: (() => unknown)[] = [];
 afterEach(async () => {
-  for (const bed of beds.splice(0)) await bed.close();
+  for (const close of closing.splice(0).reverse()) await close();
 });
-const started = async (options?: Parameters<typeof startBed>[0]) => {
+const started = async (options?: Parameters<typeof startBed>[0]): Promise<Bed> => {
   const bed = await startBed(options);
-  beds.push(bed);
+  closing.push(() => bed.close());
   return bed;
 };
+const toNew = { target: 'calls', mode: 'new', reason: 'all of it' };
 
-describe('routes', () => {
-  it('are shown, set, and listed in the history', async () => {
+/** With a Host, an Origin and the like of the test's own, which fetch does not allow. */
+function raw(bed: Bed, path: string, headers: Record<string, string>, method = 'GET', body = ''): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const request = http.request(
+      { host: '127.0.0.1', port: bed.port, path, method, headers: { connection: 'close', ...headers } },
+      (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+describe('changes', () => {
+  it('are made, told to the log, and listed in the history', async () => {
     const bed = await started();
-    const before = await bed.ask('/api/routes');
-    expect(before).toMatchObject({ status: 200, body: { version: 1 } });
     const made = await bed.ask('/api/routes/set', {
-      body: { target: 'call-lifecycle', mode: 'canary', percent: 5, users: ['alice'], reason: 'first share' },
+      body: { target: 'call-lifecycle', mode: 'canary', percent: 5, users: ['alice'], reason: ' first\n share ' },
       headers: { 'x-sigfig-client': 'cli', 'x-sigfig-actor': 'olga' },
     });
-    expect(made).toMatchObject({
-      status: 200,
-      body: {
-        changed: true,
-        version: { version: 2, actor: 'olga', via: 'cli', reason: 'first share' },
-        unwritten: null,
-      },
-    });
-    const now = await bed.ask('/api/routes');
-    expect(now.body.namespaces['/']['call-lifecycle']).toMatchObject({ mode: 'canary', canary: { percent: 5 } });
+    const version = { version: 2, actor: 'olga', via: 'cli', reason: 'first share' };
+    expect(made).toMatchObject({ status: 200, body: { changed: true, version, unwritten: null } });
+    const { canary } = (await bed.ask('/api/routes')).body.namespaces['/']['call-lifecycle'];
+    expect(canary).toMatchObject({ percent: 5, users: ['alice'] });
     const history = await bed.ask('/api/routes/history?limit=1');
     expect(history.body).toMatchObject({
       versions: [{ version: 2, differences: [{ group: 'call-lifecycle' }] }],
       more: true,
     });
-    expect((await bed.ask('/api/status')).body).toMatchObject({ ready: true, routes: { version: 2 } });
+    expect((await bed.ask('/api/routes/history?before=2')).body).toMatchObject({
+      versions: [{ version: 1 }],
+      more: false,
+    });
+    expect(bed.signals.events.filter(({ what }) => what === 'operated').map(({ args }) => args[0])).toEqual([
+      { actor: 'olga', via: 'cli', did: 'set → version 2', reason: 'first share' },
+    ]);
+  });
+
+  it('leave what they do not name as it is in force', async () => {
+    const bed = await started();
+    const set = (body: object) =>
+      bed.ask('/api/routes/set', { body: { target: 'call-lifecycle', reason: 'x', ...body } });
+    await set({
+      mode: 'canary',
+      percent: 5,
+      users: ['alice'],
+      excludeUsers: ['bob'],
+      excludeConversations: ['c'],
+      salt: 'may',
+      fallback: 'refuse',
+      guard: { minSamples: 7 },
+    });
+    await set({ mode: 'canary', percent: 10, excludeConversations: [], guard: { maxP99Ms: 99 } });
+    expect((await bed.ask('/api/routes')).body.namespaces['/']['call-lifecycle']).toMatchObject({
+      canary: { percent: 10, salt: 'may', users: ['alice'], exclude: { users: ['bob'], conversations: [] } },
+      fallback: 'refuse',
+      guard: { minSamples: 7, maxP99Ms: 99, windowMs: 60_000 },
+    });
+    await set({ mode: 'canary', guard: 'off' });
+    expect((await bed.ask('/api/routes')).body.namespaces['/']['call-lifecycle']).toMatchObject({ guard: null });
+  });
+
+  it('of one version: exactly one of several wins, the others are told who did', async () => {
+    const bed = await started();
+    const tries = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        bed.ask('/api/routes/set', {
+          body: { target: 'call-lifecycle', mode: 'canary', percent: i + 1, reason: `try ${i}`, ifVersion: 1 },
+          headers: { 'x-sigfig-actor': `operator ${i}` },
+        }),
+      ),
+    );
+    const won = tries.filter(({ status }) => status === 200);
+    expect(won).toHaveLength(1);
+    const lost = tries.filter(({ status }) => status === 409);
+    expect(lost).toHaveLength(7);
+    for (const { body } of lost) {
+      expect(body).toMatchObject({ error: 'conflict', current: 2 });
+      expect(body.problems[0]).toContain(`${won[0]?.body.version.actor}: ${won[0]?.body.version.reason}`);
+    }
+    expect(bed.routes.current.version).toBe(2);
+  });
+
+  it('of no version in particular all get in, though they complete what is in force', async () => {
+    const bed = await started();
+    const tries = await Promise.all(
+      ['call-lifecycle', 'ice-candidate', 'call-renegotiation'].map((target) =>
+        bed.ask('/api/routes/set', { body: { target, mode: 'new', guard: { minSamples: 9 }, reason: target } }),
+      ),
+    );
+    expect(tries.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(bed.routes.current.version).toBe(4);
+    expect(bed.routes.table.route('/', 'ice-candidate').guard?.minSamples).toBe(9);
+  });
+
+  it('need a reason, but for dry runs, rollbacks and the red switch', async () => {
+    const bed = await started();
+    const { reason: _, ...without } = toNew;
+    const refused = await bed.ask('/api/routes/set', { body: without });
+    expect(refused).toMatchObject({ status: 400, body: { problems: [expect.stringContaining('reason is missing')] } });
+    for (const reason of ['', '  ', 'x'.repeat(501), 'a\u001b[2Jb', 7]) {
+      expect((await bed.ask('/api/routes/set', { body: { ...without, reason } })).status).toBe(400);
+    }
+    expect((await bed.ask('/api/routes/set', { body: { ...without, dryRun: true } })).status).toBe(200);
+    await bed.ask('/api/routes/set', { body: toNew });
+    expect((await bed.ask('/api/routes/rollback', { body: {} })).body.version.version).toBe(3);
+    expect((await bed.ask('/api/routes/legacy', { body: {} })).body.changed).toBe(false);
+  });
+
+  it('are told with the command that works where they would split a call', async () => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/set', { body: { target: 'call-offer', mode: 'new', reason: 'x' } });
+    expect(told.status).toBe(422);
+    expect(told.body.problems[0]).toContain('sigfig routes set call-lifecycle new');
+  });
+
+  it('of a whole file tell its faults with their lines', async () => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/diff', {
+      body: { yaml: 'namespaces:\n  /:\n    call-lifecycle: newer\n', file: 'prod.yaml' },
+    });
+    expect(told).toMatchObject({ status: 422, body: { problems: [expect.stringMatching(/^prod\.yaml:3: /)] } });
+    const { yaml } = (await bed.ask('/api/routes')).body;
+    expect((await bed.ask('/api/routes/diff', { body: { yaml } })).body.differences).toEqual([]);
+  });
+
+  it('are refused where the log can not be written, but for taking back', async () => {
+    const signals = recordedSignals();
+    let full = false;
+    const memory = memoryLog();
+    const log = {
+      ...memory,
+      append: async (version: Parameters<typeof memory.append>[0]) => {
+        if (full) throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+        return memory.append(version);
+      },
+    };
+    const routes = await createRoutes({ log, signals, clock: systemClock });
+    const bed = await started({ routes, calls: fakeCalls([call('a', 'new')]) });
+    await bed.ask('/api/routes/set', { body: toNew });
+    full = true;
+    const refused = await bed.ask('/api/routes/set', {
+      body: { target: 'ice-candidate', mode: 'legacy', reason: 'x' },
+    });
+    expect(refused).toMatchObject({ status: 503, body: { error: 'unwritable' } });
+    expect(refused.body.problems[0]).toMatch(/ENOSPC.*sigfig routes legacy --all/);
+    const taken = await bed.ask('/api/routes/legacy', { body: { reason: 'now', endCalls: true } });
+    expect(taken).toMatchObject({ status: 200, body: { changed: true, endedCalls: 1 } });
+    expect(taken.body.unwritten).toContain('ENOSPC');
+    expect((await bed.ask('/api/status')).body.routes.problem).toContain('ENOSPC');
+    expect(bed.routes.table.mode('/', 'call-offer')).toBe('legacy');
+  });
+
+  it('that take everything back are in force even where the calls can not be counted', async () => {
+    const broken = async () => {
+      throw new Error('broken');
+    };
+    const bed = await started({ calls: { ...fakeCalls(), list: broken, counts: broken } as never });
+    await bed.routes.change(
+      { kind: 'set', ns: '/', target: 'calls', route: { mode: 'new' } },
+      {
+        actor: 'x',
+        via: 'api',
+        reason: 'x',
+      },
+    );
+    const told = await bed.ask('/api/routes/legacy', { body: {} });
+    expect(bed.routes.table.mode('/', 'call-offer')).toBe('legacy');
+    expect(told).toMatchObject({
+      status: 200,
+      body: { changed: true, plan: { lines: [expect.stringContaining('log')] } },
+    });
+  });
+});
+
+describe('a dry run', () => {
+  it('says in live terms what would happen, and changes nothing', async () => {
+    const bed = await started({
+      connected: fakeConnected(
+        { '/': ['alice', 'bob', 'carol'], '/calls': ['alice'] },
+        { foreign: 1, unverified: { '/': 2, '/calls': 4 } },
+      ),
+      calls: fakeCalls([call('a', 'new'), call('b', 'legacy'), call('c', 'legacy'), call('d', 'legacy', '/calls')]),
+    });
+    const told = await bed.ask('/api/routes/set', {
+      body: { target: 'call-lifecycle', mode: 'canary', percent: 2.5, users: ['alice', 'dora'], dryRun: true },
+    });
+    expect(told.body).toEqual({
+      from: 1,
+      differences: [expect.objectContaining({ ns: '/', group: 'call-lifecycle' })],
+      events: ['call-offer', 'call-answer', 'call-rejoin-offer', 'call-rejoin-answer', 'call-end'],
+      connectedUsers: 3,
+      listedUsers: 1,
+      liveCalls: { new: 1, legacy: 2 },
+      endedCalls: 0,
+      unservable: { foreign: 1, unverified: 2 },
+      lines: [
+        'moves 3 connected users: calls that they begin from now on',
+        'takes 2.5 % of their conversations into the canary',
+        'of these, 1 user always in the canary',
+        '2 live calls stay on legacy until they end',
+        '1 live call stays on new until it ends',
+        "can't serve 1 connection with another protocol: the legacy does",
+        "can't serve 2 sockets whose token can't be verified: the legacy does",
+      ],
+    });
+    expect(bed.routes.current.version).toBe(1);
+  });
+
+  it('of nothing says so', async () => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/legacy', { body: { dryRun: true } });
+    expect(told.body.lines).toEqual(['changes nothing: the table is already like that']);
+  });
+
+  it('of the red switch counts the calls that it would end', async () => {
+    const bed = await started({ calls: fakeCalls([call('a', 'new'), call('b', 'new')]) });
+    await bed.ask('/api/routes/set', { body: toNew });
+    const told = await bed.ask('/api/routes/legacy', { body: { dryRun: true, endCalls: true } });
+    expect(told.body).toMatchObject({
+      endedCalls: 2,
+      lines: expect.arrayContaining(['ends 2 live calls of the new path at once']),
+    });
+    expect(bed.calls.all).toHaveLength(2);
+  });
+});
+
+describe('who may do what', () => {
+  const operating = ['set', 'apply', 'rollback', 'legacy'].map((name) => `/api/routes/${name}`);
+
+  it('read looks, operate changes, and its name is the actor whatever the header says', async () => {
+    const bed = await started({ tokensText });
+    for (const path of ['/api/status', '/api/routes', '/api/routes/history', '/api/calls', '/api/live']) {
+      expect((await bed.ask(path)).status, path).toBe(401);
+      for (const token of [tokens.read, tokens.operate]) expect((await bed.ask(path, { token })).status).toBe(200);
+    }
+    const looked = await bed.ask('/api/routes/diff', { token: tokens.read, body: { yaml: 'namespaces: {}' } });
+    expect(looked.status).toBe(200);
+    for (const path of [...operating, '/api/calls/x/end']) {
+      const told = await bed.ask(path, { token: tokens.read, body: {} });
+      expect(told, path).toMatchObject({ status: 403, body: { error: 'forbidden' } });
+    }
+    const made = await bed.ask('/api/routes/set', {
+      token: tokens.operate,
+      body: toNew,
+      headers: { 'x-sigfig-actor': 'somebody else', 'x-sigfig-client': 'dashboard' },
+    });
+    expect(made.body.version).toMatchObject({ actor: 'olga', via: 'dashboard' });
+  });
+
+  it('401 says how, and shows no token', async () => {
+    const bed = await started({ tokensText });
+    for (const authorization of ['', 'Bearer', `Basic ${tokens.operate}`, `Bearer ${tokens.operate}x`, 'Bearer a b']) {
+      const told = await bed.ask('/api/status', { headers: { authorization } });
+      expect(told).toMatchObject({ status: 401, body: { error: 'unauthorized' } });
+      expect(told.headers.get('www-authenticate')).toBe('Bearer realm="sigfig"');
+      expect(JSON.stringify([told.body, bed.signals.events])).not.toContain(tokens.operate);
+    }
+  });
+
+  it('threat: guessing. Ten tries at once are answered, then one a second; the right token gets in all the same', async () => {
+    const bed = await started({ tokensText });
+    const guesses = await Promise.all(
+      Array.from({ length: 40 }, (_, i) => bed.ask('/api/status', { token: `guess-number-${i}-of-many` })),
+    );
+    const refused = guesses.filter(({ status }) => status === 401).length;
+    expect(refused).toBeGreaterThanOrEqual(10);
+    expect(refused).toBeLessThan(15);
+    expect(guesses.filter(({ status }) => status === 429)).toHaveLength(40 - refused);
+    expect((await bed.ask('/api/status', { token: tokens.read })).status).toBe(200);
+  });
+
+  it('what is not there is told to those only who may ask', async () => {
+    const bed = await started({ tokensText });
+    expect((await bed.ask('/api/none')).status).toBe(401);
+    expect((await bed.ask('/api/none', { token: tokens.read })).body.error).toBe('not-found');
+    for (const [path, method, allow] of [
+      ['/api/status', 'POST', 'GET'],
+      ['/api/status', 'HEAD', 'GET'],
+      ['/api/live/stream', 'HEAD', 'GET'],
+      ['/api/routes/set', 'GET', 'POST'],
+      ['/api/routes/set', 'OPTIONS', 'POST'],
+      ['/api/calls/x', 'DELETE', 'GET'],
+    ] as const) {
+      const told = await bed.ask(path, { method, token: tokens.operate });
+      expect([told.status, told.headers.get('allow')], `${method} ${path}`).toEqual([405, allow]);
+    }
+  });
+});
+
+describe('threat: a page of another site', () => {
+  const json = { 'content-type': 'application/json' };
+  const body = '{"reason":"x"}';
+
+  it('whose name was made to point here (DNS rebinding) reads or changes something', async () => {
+    const bed = await started();
+    for (const host of [
+      'evil.example',
+      `evil.example:${bed.port}`,
+      'localhost.evil.example',
+      '127.0.0.1.evil.example',
+      '10.0.0.1',
+    ]) {
+      expect(await raw(bed, '/api/status', { host }), host).toBe(403);
+      expect(await raw(bed, '/', { host }), host).toBe(403);
+      expect(await raw(bed, '/api/routes/legacy', { host, ...json }, 'POST', body), host).toBe(403);
+    }
+    for (const host of [`127.0.0.1:${bed.port}`, 'localhost', 'LOCALHOST:9900', '[::1]:9900', '127.1.2.3']) {
+      expect(await raw(bed, '/api/status', { host }), host).toBe(200);
+    }
+  });
+
+  it('sends a form or a fetch without asking first', async () => {
+    const bed = await started();
+    const host = `127.0.0.1:${bed.port}`;
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data',
+      'application/jsonp',
+      '',
+    ]) {
+      expect(await raw(bed, '/api/routes/legacy', { host, 'content-type': type }, 'POST', body), type).toBe(415);
+    }
+    for (const origin of ['https://evil.example', 'null', `http://localhost:${bed.port}`, 'http://127.0.0.1:1']) {
+      expect(await raw(bed, '/api/routes/legacy', { host, ...json, origin }, 'POST', body), origin).toBe(403);
+    }
+    for (const site of ['cross-site', 'same-site']) {
+      expect(await raw(bed, '/api/live/stream', { host, 'sec-fetch-site': site }), site).toBe(403);
+    }
+    const own = { host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin' };
+    expect(await raw(bed, '/api/routes/legacy', { ...own, ...json }, 'POST', body)).toBe(200);
+  });
+
+  it('with tokens any name may be used, as behind an ingress, but the page must be its own', async () => {
+    const bed = await started({ tokensText });
+    const host = 'sigfig.internal.example';
+    const authorization = `Bearer ${tokens.read}`;
+    expect(await raw(bed, '/api/status', { host, authorization })).toBe(200);
+    expect(await raw(bed, '/api/status', { host, authorization, origin: `https://${host}` })).toBe(200);
+    expect(await raw(bed, '/api/status', { host, authorization, origin: 'https://evil.example' })).toBe(403);
+  });
+
+  it('gets no CORS header', async () => {
+    const bed = await started();
+    const told = await bed.ask('/api/status', {
+      method: 'OPTIONS',
+      headers: { 'access-control-request-method': 'POST' },
+    });
+    expect([...told.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
+  });
+});
+
+describe('input', () => {
+  it('that is not known is refused, each thing in a line', async () => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/set', {
+      body: '{"target":"calls","mode":"shadow","percent":"5","users":["a",7],"colour":1,"__proto__":{"dryRun":true},"guard":{"x":1}}',
+    });
+    expect(told.status).toBe(400);
+    expect(told.body.problems).toEqual([
+      'mode shadow is planned; this version knows legacy, new and canary',
+      'percent must be a number from 0 to 100',
+      'each of users must be a text',
+      'unknown field "guard.x"; see /api/openapi.json',
+      expect.stringMatching(/^unknown field "colour"; known are reason, ifVersion/),
+      expect.stringMatching(/^unknown field "__proto__"/),
+    ]);
+    expect(bed.routes.current.version).toBe(1);
+  });
+
+  it.each([
+    ['percent', 101, 'percent is over 100'],
+    ['percent', 0.125, 'percent has over two decimals'],
+    ['percent', -1, 'percent is below 0'],
+    ['namespace', 'calls', 'namespace must begin with /'],
+    ['ifVersion', 1.5, 'ifVersion must be a whole number'],
+    ['ifVersion', 0, 'ifVersion must be 1 or more'],
+    ['dryRun', 'yes', 'dryRun must be true or false'],
+    ['fallback', 'none', 'fallback must be legacy or refuse'],
+    ['guard', 7, 'guard must be off, or an object of limits'],
+    ['guard', { maxErrors: 2 }, 'guard.maxErrors is over 1'],
+    ['users', 'alice', 'users must be a list of texts'],
+    ['target', '', 'target is empty'],
+  ])('%s %j', async (field, value, line) => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/set', {
+      body: { target: 'calls', mode: 'canary', reason: 'x', [field]: value },
+    });
+    expect(told).toMatchObject({ status: 400, body: { problems: [expect.stringContaining(line)] } });
+  });
+
+  it.each(['', '{', '[]', '"x"', 'null', '7', '\u0000'])('body %j is refused', async (body) => {
+    const bed = await started();
+    expect((await bed.ask('/api/routes/legacy', { method: 'POST', body })).status).toBe(400);
+    expect(bed.routes.current.version).toBe(1);
+  });
+
+  it.each([
+    'limit=0',
+    'limit=501',
+    'limit=x',
+    'limit=1&limit=2',
+    'path=both',
+    'state=a%20b',
+    'colour=red',
+    'namespace=x',
+  ])('calls?%s is refused', async (query) => {
+    const bed = await started();
+    expect((await bed.ask(`/api/calls?${query}`)).status).toBe(400);
+  });
+
+  it('of any size is answered, and never kept whole', async () => {
+    const bed = await started();
+    for (const kilobytes of [257, 1_000, 3_000]) {
+      const told = await bed.ask('/api/routes/legacy', { body: { reason: 'x'.repeat(kilobytes * 1024) } });
+      expect(told, `${kilobytes}`).toMatchObject({ status: 413, body: { error: 'too-large' } });
+    }
+  });
+
+  it('an id may hold anything', async () => {
+    const bed = await started({ calls: fakeCalls([call('a/b ü', 'new')]) });
+    expect((await bed.ask(`/api/calls/${encodeURIComponent('a/b ü')}`)).body.id).toBe('a/b ü');
+    for (const id of ['..', '%2e%2e', '%00', '%ff', "<script>'"]) {
+      const { status } = await bed.ask(`/api/calls/${id}`);
+      expect([404, 400], id).toContain(status);
+    }
+  });
+});
+
+describe('calls', () => {
+  it('are listed, shown and ended', async () => {
+    const bed = await started({
+      calls: fakeCalls([call('a', 'new'), call('b', 'legacy'), call('c', 'new', '/calls')]),
+    });
+    expect((await bed.ask('/api/calls?path=new&namespace=/calls')).body).toMatchObject({
+      total: 1,
+      calls: [{ id: 'c' }],
+    });
+    expect((await bed.ask('/api/calls?limit=1')).body).toMatchObject({ total: 3, calls: [{ id: 'a' }] });
+    expect((await bed.ask('/api/calls/a')).body).toMatchObject({ namespace: '/', timeline: [{ event: 'call-offer' }] });
+    expect((await bed.ask('/api/calls/a/end', { body: { reason: 'stuck' } })).body).toEqual({ id: 'a', ended: true });
+    expect((await bed.ask('/api/calls/a/end', { body: {} })).status).toBe(404);
+    expect((await bed.ask('/api/calls/b/end', { body: {} })).body.error).toBe('legacy-call');
+    expect(bed.signals.events.filter(({ what }) => what === 'operated').map(({ args }) => args[0])).toEqual([
+      { actor: 'local', via: 'api', did: 'end call a', reason: 'stuck' },
+    ]);
+  });
+});
+
+describe('the history', () => {
+  it('of large tables comes in pages of a bounded size', async () => {
+    const bed = await started();
+    const users = Array.from({ length: 1_000 }, (_, i) => `user-${i}-${'x'.repeat(80)}`);
+    for (let i = 1; i <= 12; i++) {
+      await bed.routes.change(
+        { kind: 'set', ns: '/', target: 'call-lifecycle', route: { mode: 'canary', canary: { percent: i, users } } },
+        { actor: 'x', via: 'api', reason: 'x' },
+      );
+    }
+    const first = await bed.ask('/api/routes/history?limit=200');
+    expect(first.body.more).toBe(true);
+    expect(first.body.versions.length).toBeLessThan(10);
+    const all: number[] = [];
+    for (let before = 1_000; before > 1; ) {
+      const { versions } = (await bed.ask(`/api/routes/history?limit=200&before=${before}`)).body;
+      all.push(...versions.map(({ version }: { version: number }) => version));
+      before = versions.at(-1).version;
+    }
+    expect(all).toEqual([13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
+  });
+});
+
+describe('the stream', () => {
+  it('shows a flip at once, and ends with its token', async () => {
+    const bed = await started({ tokensText });
+    const response = await fetch(`${bed.url}/api/live/stream`, { headers: { authorization: `Bearer ${tokens.read}` } });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    const until = async (what: RegExp) => {
+      while (!what.test(text)) {
+        const { value, done } = await reader.read();
+        if (done) throw new Error(`ended before ${what}`);
+        text += value;
+      }
+    };
+    await until(/"version":1/);
+    await bed.ask('/api/routes/set', { token: tokens.operate, body: toNew });
+    await until(/"version":2/);
+    await writeFile(bed.tokensFile!, `operate olga ${tokens.operate}\n`);
+    await expect(until(/never/)).rejects.toThrow();
+  });
+});
+
+describe('the dashboard', () => {
+  it('is served from memory with a strict policy, and tells where it is not built', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sigfig-pages-'));
+    closing.push(() => rm(folder, { recursive: true }));
+    const at = join(folder, 'dashboard');
+    const bed = await started({ tokensText, pages: dashboardPages(at) });
+    const missing = await bed.ask('/');
+    expect(missing.status).toBe(503);
+    expect(missing.body).toContain('npm run build');
+    await mkdir(join(at, 'assets'), { recursive: true });
+    await writeFile(join(folder, 'secret.js'), 'outside');
+    await writeFile(join(at, 'index.html'), '<!doctype html>page');
+    await writeFile(join(at, 'assets', 'index-1.js'), 'code()');
+    const page = await bed.ask('/');
+    expect(page).toMatchObject({ status: 200, body: '<!doctype html>page' });
+    expect(page.headers.get('content-security-policy')).toMatch(
+      /^default-src 'none'; script-src 'self';.*frame-ancestors 'none'$/,
+    );
+    expect(page.headers.get('x-content-type-options')).toBe('nosniff');
+    expect(page.headers.get('referrer-policy')).toBe('no-referrer');
+    expect(page.headers.get('cache-control')).toBe('no-cache');
+    const script = await bed.ask('/assets/index-1.js');
+    expect([script.status, script.headers.get('content-type')]).toEqual([200, 'text/javascript; charset=utf-8']);
+    expect(script.headers.get('cache-control')).toContain('immutable');
+    expect((await fetch(bed.url, { method: 'HEAD' })).status).toBe(200);
+    for (const path of [
+      '/index.html/',
+      '/assets/',
+      '/assets/none.js',
+      '/secret.js',
+      '/assets/../../secret.js',
+      '/assets/%2e%2e/%2e%2e/secret.js',
+      '/..%2fsecret.js',
+    ]) {
+      expect(await raw(bed, path, {}), path).toBe(404);
+    }
+    expect((await bed.ask('/', { method: 'POST', body: {} })).status).toBe(405);
+  });
+});
+
+describe('threat: one connection', () => {
+  it('asks without waiting for answers', async () => {
+    const bed = await started();
+    const socket = net.connect(bed.port, '127.0.0.1');
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    socket.on('error', () => socket.destroy());
+    socket.resume();
+    socket.write('GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(500));
+    await closed;
+    expect((await bed.ask('/api/status')).status).toBe(200);
+  });
+
+  it('is asked for probes over and over: they are right, and late', async () => {
+    const bed = await started();
+    const since = performance.now();
+    const answers = await Promise.all(Array.from({ length: 110 }, () => bed.ask('/healthz')));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(performance.now() - since).toBeGreaterThan(200);
   });
 });

@@ -24,7 +24,7 @@ import type {
   StatusBody,
   VersionBody,
 } from './api.js';
-import { type Connected, livePlan, routeAsked } from './plan.js';
+import { type Connected, livePlan, routeAsked, uncountedPlan } from './plan.js';
 import * as requests from './requests.js';
 import type { Access } from './tokens.js';
 import type { Yaml } from './yaml.js';
@@ -214,11 +214,23 @@ function changesOf(deps: ApiDeps) {
   ): Promise<PlanBody> {
     const { version, before, after } = outcome.version;
     const made = outcome.kind === 'applied';
-    return livePlan(deps, {
-      from: made ? version - 1 : version,
-      differences: made ? differences(before, after) : [],
-      endCalls,
-    });
+    const from = made ? version - 1 : version;
+    const differing = made ? differences(before, after) : [];
+    try {
+      return await livePlan(deps, { from, differences: differing, endCalls });
+    } catch (error) {
+      signals.internalError('counting whom a change concerns', error);
+      return uncountedPlan(from, differing);
+    }
+  }
+
+  /** What was not changed is in force wherever it was. */
+  async function everywhere(): Promise<ChangedBody['confirmed']> {
+    const of = await deps.instances().then(
+      (all) => all.length,
+      () => 1,
+    );
+    return { instances: of, of };
   }
 
   async function make(change: Change, asked: Asked, who: Who): Promise<Answer> {
@@ -245,12 +257,11 @@ function changesOf(deps: ApiDeps) {
       }
       signals.operated({ ...who, did: `end ${endedCalls} calls`, reason });
     }
-    const of = (await deps.instances()).length;
     const body: ChangedBody = {
       version: versionBody(version),
       changed: outcome.kind === 'applied',
       plan,
-      confirmed: outcome.kind === 'applied' ? outcome.confirmed : { instances: of, of },
+      confirmed: outcome.kind === 'applied' ? outcome.confirmed : await everywhere(),
       unwritten: outcome.kind === 'applied' ? outcome.unwritten : null,
       endedCalls,
     };

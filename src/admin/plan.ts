@@ -63,6 +63,19 @@ export async function livePlan(
   return { ...figures, lines: sentences(figures, endCalls) };
 }
 
+/** Where the numbers could not be had. */
+export const uncountedPlan = (from: number, differences: readonly Difference[]): PlanBody => ({
+  from,
+  differences,
+  events: [...new Set(differences.flatMap(({ group }) => groups[group]))],
+  connectedUsers: 0,
+  listedUsers: 0,
+  liveCalls: { new: 0, legacy: 0 },
+  endedCalls: 0,
+  unservable: { foreign: 0, unverified: 0 },
+  lines: ['whom it concerns could not be counted; the log says why'],
+});
+
 function sentences(plan: Omit<PlanBody, 'lines'>, endCalls: boolean): readonly string[] {
   const { differences, connectedUsers, listedUsers, liveCalls, endedCalls, unservable } = plan;
   const lines: string[] = [];
@@ -74,12 +87,12 @@ function sentences(plan: Omit<PlanBody, 'lines'>, endCalls: boolean): readonly s
     if (listedUsers > 0) lines.push(`of these, ${counted(listedUsers, 'user')} always in the canary`);
     for (const path of ['legacy', 'new'] as const) {
       const live = liveCalls[path];
-      if (live > 0 && !(endCalls && path === 'new')) lines.push(`${staying(live, path)} until they end`);
+      if (live > 0 && !(endCalls && path === 'new')) lines.push(staying(live, path));
     }
   }
   if (endedCalls > 0) lines.push(`ends ${counted(endedCalls, 'live call')} of the new path at once`);
   if (unservable.foreign > 0) {
-    lines.push(`can't serve ${counted(unservable.foreign, 'connection')} that speak another protocol: the legacy does`);
+    lines.push(`can't serve ${counted(unservable.foreign, 'connection')} with another protocol: the legacy does`);
   }
   if (unservable.unverified > 0) {
     lines.push(
@@ -91,7 +104,7 @@ function sentences(plan: Omit<PlanBody, 'lines'>, endCalls: boolean): readonly s
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 const staying = (n: number, path: string): string =>
-  `${counted(n, 'live call')} ${n === 1 ? 'stays' : 'stay'} on ${path}`;
+  `${counted(n, 'live call')} ${n === 1 ? 'stays' : 'stay'} on ${path} until ${n === 1 ? 'it ends' : 'they end'}`;
 
 /** The shares of the canaries that change, lowest to highest; null where none does. */
 function shares(differences: readonly Difference[]): string | null {
