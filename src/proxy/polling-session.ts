@@ -11,7 +11,8 @@ import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';
 import { answerWhole, type LegacyAnswer, LegacyGet, refuseLike, streamAnswer } from './polling-answer.js';
-import { endWith, repeated, withoutHeader } from './polling-headers.js';
+import { endWith, repeated } from './polling-headers.js';
+import { AnswerHold, withBody } from './polling-hold.js';
 import { Outbox } from './polling-outbox.js';
 import { PollingPosts, type PostSession } from './polling-post.js';
 import { Presence } from './polling-presence.js';
@@ -67,10 +68,8 @@ export class PollingSession implements Transport, PostSession {
   legacyGet: LegacyGet | null = null;
   /** What the legacy answered and nobody fetched yet. */
   held: LegacyAnswer | null = null;
-  /** What the legacy answered and nobody may fetch yet: an acknowledgement in it is held back. */
-  waiting: LegacyAnswer | null = null;
-  /** GETs that came while the answer to one before them was `waiting`. */
-  #behind: (() => void)[] = [];
+  /** What the legacy answered and nobody may fetch yet. */
+  readonly #hold = new AnswerHold();
   /** A large answer is on its way to the browser: nothing of ours may get in between. */
   streaming = false;
   /** Our own packets, waiting for a GET. */
@@ -127,9 +126,9 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     this.#presence.asked();
-    if (this.pending && this.waiting) {
+    if (this.pending && this.#hold.answer) {
       // The legacy has answered the first: this one comes behind it, as it would there.
-      this.#behind.push(() => this.#next(request, response));
+      this.#hold.behind(() => this.#next(request, response));
       return;
     }
     if (this.pending) {
@@ -138,7 +137,7 @@ export class PollingSession implements Transport, PostSession {
       this.pass(request, response);
       return;
     }
-    if (!this.held && !this.waiting && !this.legacyGet) this.#openLegacyGet(request);
+    if (!this.held && !this.#hold.answer && !this.legacyGet) this.#openLegacyGet(request);
     const get: BrowserGet = { request, response };
     this.pending = get;
     response.on('close', () => this.#browserGone(get));
@@ -205,7 +204,11 @@ export class PollingSession implements Transport, PostSession {
       this.#presence.known();
       const scanned = answer.text && this.traffic.scan(answer.text);
       if (scanned instanceof Promise) {
-        this.#wait(answer, scanned);
+        const over = (now: LegacyAnswer, seen: Scanned | null): void => {
+          if (seen) this.#scanned(seen);
+          this.#fetchable(now);
+        };
+        this.#hold.begin(answer, scanned, over, (error) => this.fault(error));
         return;
       }
       if (scanned) {
@@ -215,24 +218,6 @@ export class PollingSession implements Transport, PostSession {
       }
     } else if (this.state === 'polling') this.#goodbye(answer.status >= 500 ? 'legacy' : undefined);
     this.#fetchable(answer);
-  }
-
-  /** An acknowledgement in it is held back: the browser's GET waits, everything else goes on. */
-  #wait(answer: LegacyAnswer, scanned: Promise<Scanned>): void {
-    this.waiting = answer;
-    scanned
-      .catch((error: unknown) => {
-        this.fault(error);
-        return null;
-      })
-      .then((now) => {
-        if (this.waiting === answer) {
-          this.waiting = null;
-          if (now) this.#scanned(now);
-          this.#fetchable(now ? withBody(answer, now.body) : answer);
-        }
-        for (const next of this.#behind.splice(0)) next();
-      });
   }
 
   #fetchable(answer: LegacyAnswer): void {
@@ -327,7 +312,7 @@ export class PollingSession implements Transport, PostSession {
   }
 
   #mayOwn(): boolean {
-    return !this.own.empty && this.traffic.open === 0 && !this.gone && !this.streaming && !this.waiting;
+    return !this.own.empty && this.traffic.open === 0 && !this.gone && !this.streaming && !this.#hold.answer;
   }
 
   #answerOwn(get: Pick<BrowserGet, 'response'>, body: Buffer): void {
@@ -389,8 +374,7 @@ export class PollingSession implements Transport, PostSession {
     this.#endAtLegacy();
     const get = this.pending;
     if (get) {
-      const said = this.waiting?.text;
-      this.waiting = null;
+      const said = this.#hold.drop()?.text;
       const before = said ? [said, SEPARATOR] : [];
       const own = this.#mayOwn() ? [this.own.takePayload(), SEPARATOR] : [];
       this.#answerOwn(get, Buffer.concat([...before, ...own, CLOSE]));
@@ -427,7 +411,7 @@ export class PollingSession implements Transport, PostSession {
       return;
     }
     this.#goodbye(status === 0 || status >= 500 ? 'legacy' : undefined);
-    if (this.pending || this.legacyGet || this.held || this.waiting) return;
+    if (this.pending || this.legacyGet || this.held || this.#hold.answer) return;
     if (status === 0) this.#endAtLegacy();
     this.#die('legacy');
   }
@@ -455,7 +439,7 @@ export class PollingSession implements Transport, PostSession {
     this.#successor = successor;
     const { held } = this;
     this.held = null;
-    if (held || (!this.legacyGet && !this.waiting)) this.#legacyGetOver(held);
+    if (held || (!this.legacyGet && !this.#hold.answer)) this.#legacyGetOver(held);
   }
 
   /** Its WebSocket is gone. Before the browser's `5` the session goes on polling. */
@@ -521,7 +505,7 @@ export class PollingSession implements Transport, PostSession {
     if (!this.streaming) this.legacyGet?.abort();
     this.legacyGet = null;
     this.held = null;
-    this.waiting = null;
+    this.#hold.drop();
     this.#ahead.take();
     this.own.take();
     if (this.#farewell) {
@@ -531,18 +515,6 @@ export class PollingSession implements Transport, PostSession {
       });
     } else this.#parts.forget(this);
   }
-}
-
-/** The same answer with a body that was decoded and changed; the very same where nothing was. */
-function withBody(answer: LegacyAnswer, body: Buffer): LegacyAnswer {
-  if (body === answer.text) return answer;
-  return {
-    ...answer,
-    rawHeaders: withoutHeader(answer.rawHeaders, 'content-encoding'),
-    body,
-    encoded: false,
-    text: body,
-  };
 }
 
 /** Whether the browser says `1`: nothing comes after it. */
