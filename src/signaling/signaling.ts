@@ -254,7 +254,13 @@ export class Signaling implements Service {
         .finally(() => claim.done());
     }
     if (observed) {
-      const relayed = observed.serve(tracked.event, toCallEvent(command, by, event), event);
+      let relayed: Step | null;
+      try {
+        relayed = observed.serve(tracked.event, toCallEvent(command, by, event), event);
+      } catch (error) {
+        signals.decided(event.name, decision, event.peer.ref.ns);
+        throw error;
+      }
       if (relayed === null) {
         tracked.first?.givenAway();
         return again();
