@@ -16,10 +16,10 @@ export interface CallsFlags {
 }
 
 export const listCalls =
-  ({ limit, state, ...rest }: CallsFlags): Action =>
+  ({ path, state, search, namespace, limit }: CallsFlags): Action =>
   async ({ client, answer, style }) => {
-    const filter = { ...rest, state: state?.toUpperCase() };
     const query = new URLSearchParams({ limit: String(limit) });
+    const filter = { path, state: state?.toUpperCase(), search, namespace };
     for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, value);
     const body = await client.get<CallsBody>(`/api/calls?${query}`, ['total', 'counts', 'calls']);
     answer(body, () => callsText(body, Date.now(), style));

@@ -210,9 +210,11 @@ describe('what is sent', () => {
     answers = { 'GET /api/calls': [200, none] };
     const { out } = await run("calls list --path new --state connected --search 'a&b=c' --namespace /x --limit 3");
     expect(out).toBe('no such call; live: 0 calls on new, 2 on legacy (1 with relays here)\n');
+    await run(`calls list --json --admin ${url} --token-file ${tokenFile}`);
     await run("calls show '../routes?x'");
     expect(asked.map(({ path }) => path)).toEqual([
-      '/api/calls?limit=3&path=new&search=a%26b%3Dc&namespace=%2Fx&state=CONNECTED',
+      '/api/calls?limit=3&path=new&state=CONNECTED&search=a%26b%3Dc&namespace=%2Fx',
+      '/api/calls?limit=50',
       '/api/calls/..%2Froutes%3Fx',
     ]);
   });

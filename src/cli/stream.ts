@@ -11,7 +11,7 @@ export type Seen =
   | { readonly kind: 'lost'; readonly problem: string; readonly againMs: number };
 
 /** Quick at first, since a restart takes a second; then so that many who watch don't storm a server that comes back. */
-const AGAIN_MS = [500, 1_000, 2_000, 5_000];
+const AGAIN_MS = [500, 1_000, 2_000];
 
 /**
  * Snapshots, about one a second, until `signal` is aborted.
