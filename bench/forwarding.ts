@@ -17,6 +17,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '40' },
     packets: { type: 'string', default: '10000' },
     browsers: { type: 'string', default: '100' },
+    idle: { type: 'string', default: '5' },
     most: { type: 'string', default: '5' },
     against: { type: 'string' },
     json: { type: 'boolean', default: false },
@@ -29,20 +30,24 @@ if (values.help) {
   --rounds N    rounds of each traffic in each start (40); short ones, since the machine's other work comes and goes
   --packets N   packets in each direction in a round (10000; eight times as many where they come together)
   --browsers N  connections (100)
+  --idle N      seconds without traffic in each start (5): what the stream costs by itself
   --most N      ends with 1 where all that is on costs more than this; percent (5)
   --against DIR also measure another build: its dist folder
   --json        the figures as JSON`);
   process.exit(0);
 }
-const number = (name: 'starts' | 'rounds' | 'packets' | 'browsers' | 'most'): number => {
+const number = (name: 'starts' | 'rounds' | 'packets' | 'browsers' | 'idle' | 'most'): number => {
   const value = Number(values[name]);
   if (Number.isFinite(value) && value > 0) return value;
   console.error(`bench: --${name} ${values[name]} is no number above 0`);
   process.exit(2);
 };
-const [starts, rounds, packets, browsers, most] = (['starts', 'rounds', 'packets', 'browsers', 'most'] as const).map(
-  number,
-) as [number, number, number, number, number];
+const starts = number('starts');
+const rounds = number('rounds');
+const packets = number('packets');
+const browsers = number('browsers');
+const idleSeconds = number('idle');
+const most = number('most');
 
 const dist = dirname(dirname(fileURLToPath(import.meta.url)));
 const SECRET = 'a secret for the benchmark only, long enough for HS256';
@@ -154,6 +159,18 @@ interface Measured {
   wall: number;
 }
 
+/** Seconds of CPU in a second without traffic, by arm, a figure for each start. */
+const idle = new Map<string, number[]>();
+const add = (to: Map<string, number[]>, name: string, figure: number): void => {
+  to.set(name, [...(to.get(name) ?? []), figure]);
+};
+
+async function restAll(arms: readonly Arm[]): Promise<void> {
+  const before = arms.map((one) => cpuOf(one.process.pid));
+  await new Promise((resolve) => setTimeout(resolve, idleSeconds * 1_000));
+  for (const [i, one] of arms.entries()) add(idle, one.name, (cpuOf(one.process.pid) - before[i]!) / idleSeconds);
+}
+
 async function measure(): Promise<Map<string, Measured>> {
   const all = new Map<string, Measured>();
   const echo = await start(join(dist, 'bench/echo.js'), []);
@@ -186,12 +203,13 @@ async function measure(): Promise<Map<string, Measured>> {
               const before = cpuOf(one.process.pid);
               await one.load.play(traffic.packets, traffic);
               const took = cpuOf(one.process.pid) - before;
-              measured.cpu.set(one.name, [...(measured.cpu.get(one.name) ?? []), took]);
+              add(measured.cpu, one.name, took);
             }
           }
           measured.wall += performance.now() - began;
           process.stderr.write(`bench: start ${turn + 1} of ${starts}, ${title}: ${shown(measured, 'all')}\n`);
         }
+        await restAll(arms);
         const watched = arms.find(({ name }) => name === 'all');
         if (!watched || watched.seen() < 2) throw new Error('the dashboard saw no live figures');
       } finally {
@@ -231,7 +249,14 @@ try {
         .map((name) => [name, { median: median(ratios(measured, name)), interval: interval(ratios(measured, name)) }]),
     ),
   }));
-  if (values.json) console.log(JSON.stringify({ version, node: process.version, packets, browsers, figures }, null, 2));
+  if (values.json)
+    console.log(
+      JSON.stringify(
+        { version, node: process.version, packets, browsers, figures, idle: Object.fromEntries(idle) },
+        null,
+        2,
+      ),
+    );
   else {
     console.log(
       `sigfig ${version}, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim()}; packets of 200 B, both ways, ${browsers} connections`,
@@ -244,6 +269,12 @@ try {
           `  ${name.padEnd(11)} ${each} µs of CPU a packet${name === 'none' ? '' : `   ${shown(measured, name)}`}`,
         );
       }
+    }
+  }
+  if (!values.json) {
+    console.log('\nwithout traffic');
+    for (const [name, took] of idle) {
+      console.log(`  ${name.padEnd(11)} ${(median(took) * 1_000).toFixed(2)} ms of CPU a second`);
     }
   }
   const over = [...all].filter(([, measured]) => median(ratios(measured, 'all')) > 1 + most / 100);

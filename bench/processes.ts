@@ -15,11 +15,12 @@ export interface Started {
 /** Starts a script with Node and waits for its `ready …` line; rejects with what it said on stderr. */
 export async function start(script: string, args: readonly string[]): Promise<Started> {
   const child: ChildProcess = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  running.add(child);
   let said = '';
   child.stderr?.on('data', (chunk: Buffer) => {
     said = (said + chunk.toString()).slice(-4_000);
   });
-  const exited = once(child, 'exit');
+  const exited = once(child, 'exit').then(() => running.delete(child));
   const lines = createInterface({ input: child.stdout! });
   const ready = await new Promise<string>((resolve, reject) => {
     lines.on('line', (line) => {
@@ -36,6 +37,13 @@ export async function start(script: string, args: readonly string[]): Promise<St
     },
   };
 }
+
+/** None outlives the benchmark, however that ends. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
 const ticks = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 

@@ -10,6 +10,7 @@ import {
   PEEK,
   parsePacket,
   peek,
+  peekAck,
   peeked,
   readPacketHeader,
 } from './socketio.js';
@@ -18,11 +19,44 @@ const look = (text: string, complete = true) => {
   const b = Buffer.from(`..${text}`);
   return peek(b, 2, Math.min(b.length, 2 + PEEK), complete && b.length <= 2 + PEEK);
 };
+const lookAck = (text: string, complete = true) => {
+  const b = Buffer.from(`..${text}`);
+  const [end, whole] = [Math.min(b.length, 2 + PEEK), complete && b.length <= 2 + PEEK];
+  expect(peek(b, 2, end, whole)).toBe(Look.OTHER);
+  return peekAck(b, 2, end, whole);
+};
 const packet = (text: string, ...attachments: Buffer[]): Packet => parsePacket(text, attachments)!;
 const args = (text: string, ...attachments: Buffer[]) => decodeArgs(packet(text, ...attachments));
 /** What goes out, come in again. */
 const again = (out: { text: string; attachments: readonly Buffer[] }) =>
   decodeArgs(packet(out.text, ...out.attachments));
+
+describe('peeking at an acknowledgement', () => {
+  test.each([
+    ['437[]', '/', 7],
+    ['43/app,0[1]', '/app', 0],
+    ['43/é,12[', '/é', 12],
+    ['461-7[{}]', '/', 7],
+    ['4612-/app,123456789012345[', '/app', 123_456_789_012_345],
+    [`43/app,7["${'x'.repeat(200)}"]`, '/app', 7],
+  ])('%s', (text, ns, id) => {
+    expect(lookAck(text)).toBe(Look.NAMED);
+    expect([peeked.ns, peeked.id]).toEqual([ns, id]);
+  });
+
+  test.each(['43[]', '43/app,[]', '43/app7[]', '43x', '437', '431234567890123456[]', '461-[]'])(
+    '%s has no id',
+    (text) => {
+      expect(lookAck(text)).toBe(Look.UNKNOWN);
+    },
+  );
+
+  test('wherever its bytes end it asks for more', () => {
+    const text = '4612-/app,17[';
+    for (let end = 5; end < text.length; end++) expect(lookAck(text.slice(0, end), false), `${end}`).toBe(Look.MORE);
+    expect(lookAck(`43/${'n'.repeat(200)},7[]`)).toBe(Look.SLOW);
+  });
+});
 
 describe('peeking at a name', () => {
   test.each([
