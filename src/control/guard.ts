@@ -78,8 +78,8 @@ export class Guard implements GuardView {
   #guarded = new Map<string, Guarded>();
   /** The windows that count an event, by namespace and event. */
   #counting = new Map<string, ReadonlyMap<string, readonly SlidingWindow[]>>();
-  /** Groups that are being taken back. */
-  readonly #flipping = new Set<string>();
+  /** Groups that are being taken back, and whether that was told. */
+  readonly #flipping = new Map<string, { told: boolean }>();
   #control: RouteControl | undefined;
   #told: Pick<Signals, 'guardTripped' | 'internalError'> | undefined;
   #next: Timer | undefined;
@@ -191,13 +191,12 @@ export class Guard implements GuardView {
 
   #flip(ns: string, group: Group, reason: string): void {
     const key = keyOf(ns, group);
-    this.#flipping.add(key);
+    this.#flipping.set(key, { told: false });
     this.#control
       ?.change({ kind: 'guard', ns, group }, { actor: 'guard', via: 'guard', reason })
       .then((outcome) => {
-        if (outcome.kind === 'applied') this.#told?.guardTripped(ns, group, reason, true);
         // `unchanged`: somebody was faster. Anything else leaves it where it is, and the next look tries again.
-        else if (outcome.kind !== 'unchanged') {
+        if (outcome.kind !== 'applied' && outcome.kind !== 'unchanged') {
           this.#told?.internalError('guard', new Error(`${group} in ${ns} did not go back: ${outcome.kind}`));
         }
       })
@@ -215,9 +214,16 @@ export class Guard implements GuardView {
 
   #changed(version: RouteVersion): void {
     const by = trippedBy(version);
-    this.#follow(
-      new Map(differences(version.before, version.after).map(({ ns, group }) => [keyOf(ns, group), by] as const)),
-    );
+    const changed = differences(version.before, version.after);
+    this.#follow(new Map(changed.map(({ ns, group }) => [keyOf(ns, group), by] as const)));
+    if (!by) return;
+    // It is in force; that it is in the log as well may take longer.
+    for (const { ns, group } of changed) {
+      const flip = this.#flipping.get(keyOf(ns, group));
+      if (!flip || flip.told) continue;
+      flip.told = true;
+      this.#told?.guardTripped(ns, group, by.reason, true);
+    }
   }
 
   /** Takes over the table in force. `tripped`: groups that were changed, and what of. */
