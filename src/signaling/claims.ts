@@ -53,6 +53,8 @@ interface LegacyClaim {
   /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
   answering: Peer[];
   rejoining: Peer[];
+  /** Sockets that the legacy was seen to have in this very call, by `socketKey`. */
+  readonly told: Set<string>;
   /** It was claimed when an earlier call ended: a refusal of its offer may have been about that one. */
   follows: boolean;
   /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
@@ -230,6 +232,7 @@ export class Claims implements LegacyCalls {
       if (name === 'call-offer' && !claim.confirmed) this.#offeredBy(claim, payload.fromUserId);
       this.#confirm(claim);
       this.#enter(claim, name, state);
+      claim.told.add(socketKey(peer.ref));
     }
     if (name !== 'call-ended' || payload.reason === 'answered-elsewhere') claim.observed?.passed(event);
     switch (name) {
@@ -242,6 +245,7 @@ export class Claims implements LegacyCalls {
         if (!claim.answered) {
           claim.answered = true;
           claim.seats.answerer = sentBy(claim.answering, payload.fromUserId);
+          if (claim.seats.answerer) claim.told.add(socketKey(claim.seats.answerer.ref));
         }
         break;
       case 'call-rejoin-offer':
@@ -325,6 +329,7 @@ export class Claims implements LegacyCalls {
       answering: [],
       rejoining: [],
       follows: false,
+      told: new Set(),
       sockets: new Set(),
     };
     this.#claims.set(claim.key, claim);
@@ -448,6 +453,7 @@ export class Claims implements LegacyCalls {
     if (!peer) return;
     const role = peer.user !== undefined && peer.user === claim.seats.offerer?.user ? 'offerer' : 'answerer';
     claim.seats[role] = peer;
+    claim.told.add(socketKey(peer.ref));
     claim.lost.delete(role);
   }
 
@@ -505,12 +511,12 @@ function sentBy<T extends Peer | Offered>(all: readonly T[], user: unknown): T |
 
 /**
  * Whether a `call-ended` for this socket is about an earlier call of the conversation: before the offer that was forwarded
- * from it is acknowledged, or where this call did not ring; its offerer, who is here, is told of its own end.
+ * from it is acknowledged, or where this call was never heard of; its offerer, who is here, is told of its own end.
  */
-function isOfEarlier({ own, sockets }: LegacyClaim, { ref }: Peer): boolean {
+function isOfEarlier({ own, sockets, told }: LegacyClaim, { ref }: Peer): boolean {
   if (!own) return false;
   if (sameSocket(own.peer.ref, ref)) return own.due;
-  return !sockets.has(socketKey(ref)) && sockets.has(socketKey(own.peer.ref));
+  return !told.has(socketKey(ref)) && sockets.has(socketKey(own.peer.ref));
 }
 
 /** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
