@@ -155,7 +155,7 @@ describe('an acknowledgement that its owner holds', () => {
       last = tcp(it.legacy).writableLength;
       return before - last;
     };
-    await expect.poll(moved, { interval: 100 }).toBe(0);
+    await expect.poll(moved, { interval: 100, timeout: 10_000 }).toBe(0);
     expect(last).toBeGreaterThan(8 << 20);
     word.settle();
     await expect.poll(() => it.down.length, { timeout: 10_000 }).toBe(33);

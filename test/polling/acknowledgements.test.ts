@@ -171,7 +171,7 @@ describe('by polling', () => {
   });
 
   it('the heartbeat goes on', async () => {
-    const { session, owner } = await asking({ legacy: { pingInterval: 300, pingTimeout: 200 } });
+    const { session, owner } = await asking({ legacy: { pingInterval: 300, pingTimeout: 5_000 } });
     const waits = word(owner, 7);
     await session.post('427["ask"]').answer;
     const poll = session.get();
