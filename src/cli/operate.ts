@@ -45,7 +45,7 @@ export async function operate(
       world,
       style: style(loaded.config.colors && world.terminal !== undefined),
       json: asJson,
-      answer: (value, text) => world.out(asJson ? `${json(value)}\n` : text(value)),
+      answer: (value, text) => world.out(asJson ? `${json(value)}\n` : readable(() => text(value))),
       warn(line) {
         if (!asJson) world.err(`sigfig: ${harmless(line)}\n`);
       },
@@ -56,6 +56,19 @@ export async function operate(
     return told(world, asJson, error);
   } finally {
     await client.close();
+  }
+}
+
+/** What a server of another version answers may lack what is shown here. */
+export function readable(text: () => string): string {
+  try {
+    return text();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new Failure(exitCodes.unreachable, 'unreachable', [
+      `the answer lacks something (${error.message}); use the sigfig command of the server's version ("sigfig status --json" ` +
+        'shows it), or --json',
+    ]);
   }
 }
 

@@ -11,6 +11,7 @@ import type {
   RollbackRequest,
   RoutesBody,
   SetRequest,
+  StatusBody,
 } from '../admin/api.js';
 import type { ExitCode } from './failure.js';
 import { exitCodes, Failure, usage } from './failure.js';
@@ -83,8 +84,9 @@ export const showHistory =
     return exitCodes.done;
   };
 
+/** From the status, which is small, and which is there even where a table can't be shown. */
 async function inForce({ client }: Operation): Promise<number> {
-  return (await client.get<RoutesBody>('/api/routes', ['version'])).version;
+  return (await client.get<StatusBody>('/api/status', ['routes'])).routes.version;
 }
 
 /** A change of the ordinary kind: made from a version that was seen, and for a reason. */

@@ -3,7 +3,7 @@
 import type { EventFigures, LiveBody } from '../admin/api.js';
 import { countsText, guardState } from './calls.js';
 import { type ExitCode, exitCodes } from './failure.js';
-import type { Action } from './operate.js';
+import { type Action, readable } from './operate.js';
 import { modeColour } from './routes-text.js';
 import { counted, graph, harmless, json, millis, rate, type Style, table, time } from './show.js';
 import { liveFigures, type Seen } from './stream.js';
@@ -36,7 +36,7 @@ export const watchRoutes =
 function lines(out: (text: string) => void, warn: (line: string) => void, asJson: boolean): (seen: Seen) => void {
   return (seen) => {
     if (seen.kind === 'lost') warn(lostText(seen));
-    else out(asJson ? `${json(seen.body, 0)}\n` : snapshotLines(seen.body));
+    else out(asJson ? `${json(seen.body, 0)}\n` : readable(() => snapshotLines(seen.body)));
   };
 }
 
@@ -69,7 +69,8 @@ function fullScreen(out: (text: string) => void, rows: () => number, style: Styl
   const picture = (notice?: string) => {
     if (!entered) out('\x1b[?1049h\x1b[?25l\x1b[?7l');
     entered = true;
-    const text = last ? pictureText(last, style) : '';
+    const body = last;
+    const text = body ? readable(() => pictureText(body, style)) : '';
     const shown = [...(notice === undefined ? [] : [style.red(notice)]), ...text.split('\n')];
     const hint = style.dim('Ctrl-C ends this');
     // What does not fit is left out: a line too many would scroll the screen.
