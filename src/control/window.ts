@@ -43,21 +43,23 @@ export class SlidingWindow {
   }
 
   sample(now: number, peeled: boolean): void {
-    this.#count(now, SAMPLES);
-    if (peeled) this.#count(now, PEELED);
+    const row = this.#row(now);
+    this.#add(row, SAMPLES);
+    if (peeled) this.#add(row, PEELED);
   }
 
   error(now: number): void {
-    this.#count(now, ERRORS);
+    this.#add(this.#row(now), ERRORS);
   }
 
   refusal(now: number): void {
-    this.#count(now, REFUSALS);
+    this.#add(this.#row(now), REFUSALS);
   }
 
   served(now: number, ms: number): void {
-    this.#count(now, SERVED);
-    this.#count(now, FIRST_BUCKET + bucketOf(ms));
+    const row = this.#row(now);
+    this.#add(row, SERVED);
+    this.#add(row, FIRST_BUCKET + bucketOf(ms));
   }
 
   sums(now: number): Sums {
@@ -88,27 +90,30 @@ export class SlidingWindow {
     return lowerBoundOf(BUCKETS - 1);
   }
 
-  #count(now: number, place: number): void {
+  /** The row that counts now. */
+  #row(now: number): Uint32Array {
     if (this.#rows.length === 0) {
       this.#rows = Array.from({ length: SLOTS }, emptyRow);
       this.#total = emptyRow();
     }
-    const row = this.#advance(now);
+    this.#advance(now);
+    return this.#rows[this.#newest % SLOTS] ?? nothing;
+  }
+
+  #add(row: Uint32Array, place: number): void {
     row[place] = (row[place] ?? 0) + 1;
     this.#total[place] = (this.#total[place] ?? 0) + 1;
   }
 
   /** Lets slots leave that are too old. A clock that goes back counts into the newest slot. */
-  #advance(now: number): Uint32Array {
+  #advance(now: number): void {
     const slot = Math.floor(now / this.#slotMs);
-    if (slot > this.#newest) {
-      // What lies further back than a whole window left long ago.
-      for (let next = Math.max(this.#newest + 1, slot - SLOTS + 1); next <= slot; next++) {
-        this.#leave(this.#rows[next % SLOTS] ?? nothing);
-      }
-      this.#newest = slot;
+    if (slot <= this.#newest) return;
+    // What lies further back than a whole window left long ago.
+    for (let next = Math.max(this.#newest + 1, slot - SLOTS + 1); next <= slot; next++) {
+      this.#leave(this.#rows[next % SLOTS] ?? nothing);
     }
-    return this.#rows[this.#newest % SLOTS] ?? nothing;
+    this.#newest = slot;
   }
 
   #leave(row: Uint32Array): void {
