@@ -178,12 +178,14 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
   const { online, now } = useShared();
   const path = `api/calls/${encodeURIComponent(call.id)}`;
   const { data, problems, busy } = useFetched<CallBody>(path, null, REFRESH_MS);
+  // As new as the timeline below it.
+  const { state, since } = data?.call ?? call;
   const began = data?.timeline[0]?.at ?? call.createdAt;
   return (
     <div class="timeline">
       <div class="line">
         <p>
-          Call <code>{call.id}</code>, {call.state} for {duration(now - call.since)}
+          Call <code>{call.id}</code>, {state} for {duration(now - since)}
         </p>
         {call.path === 'new' && (
           <button type="button" class="small" disabled={!online} onClick={onEnd}>

@@ -70,6 +70,11 @@ export function PlanView({ preview }: { readonly preview: Preview }) {
         )}
       </div>
       <Problems lines={problems} />
+      {problems.length > 0 && (
+        <button type="button" class="small" onClick={preview.again}>
+          Ask again
+        </button>
+      )}
     </section>
   );
 }

@@ -6,30 +6,56 @@ import type { GuardBody, RoutesBody } from '../api.js';
 import { GuardBadge, RouteBadge } from './badge.js';
 import { ChangeDialog, type Flip } from './change.js';
 import { Problems } from './dialog.js';
+import { usualGuard } from './draft.js';
 import { guardFigures, guardLimits, routeDetails } from './format.js';
-import { type Fetched, useShared } from './shared.js';
+import { type Fetched, useId, useShared } from './shared.js';
 
 export function Routes({ routes }: { readonly routes: Fetched<RoutesBody> }) {
   const [flip, setFlip] = useState<Flip | null>(null);
+  const [sought, setSought] = useState('');
   const { data } = routes;
-  const namespaces = Object.entries(data?.namespaces ?? {});
+  const all = Object.entries(data?.namespaces ?? {});
+  const many = all.length > FEW;
+  const shown = many ? all.filter(([ns]) => ns.includes(sought.trim())) : all;
   return (
     <section class="panel" aria-labelledby="routes">
       <div class="title">
         <h2 id="routes">Routes</h2>
-        <p class="muted">A flip decides about calls that begin after it; live calls finish where they are.</p>
+        {many ? (
+          <search>
+            <input
+              type="search"
+              aria-label="Find a namespace"
+              placeholder={`one of ${all.length} namespaces`}
+              autocomplete="off"
+              spellcheck={false}
+              value={sought}
+              onInput={(event) => setSought(event.currentTarget.value)}
+            />
+          </search>
+        ) : (
+          <p class="muted">A flip decides about calls that begin after it; live calls finish where they are.</p>
+        )}
       </div>
-      <div class={namespaces.length > 3 ? 'namespaces many' : 'namespaces'}>
+      <div class={many ? 'namespaces many' : 'namespaces'}>
         {data &&
-          namespaces.map(([ns, groups]) => (
+          shown.map(([ns, groups]) => (
             <Namespace
               key={ns}
               ns={ns}
+              compact={many}
               groups={groups}
               onChange={(target, from) => setFlip({ ns, target, from, version: data.version })}
             />
           ))}
       </div>
+      {many && shown.length === 0 && <p class="empty">No namespace of the table is called like that.</p>}
+      {data && (
+        <Another
+          named={data.namespaces}
+          onChange={(ns) => setFlip({ ns, target: 'calls', from: unnamed, version: data.version })}
+        />
+      )}
       {!data && routes.busy && <p class="muted">Reading the routes…</p>}
       <Problems lines={routes.problems} />
       {flip && <ChangeDialog flip={flip} onClosed={() => setFlip(null)} />}
@@ -37,13 +63,17 @@ export function Routes({ routes }: { readonly routes: Fetched<RoutesBody> }) {
   );
 }
 
+/** More namespaces than these are shown shorter, in a list of their own height, and can be searched. */
+const FEW = 3;
+
 interface NamespaceProps {
   readonly ns: string;
+  readonly compact: boolean;
   readonly groups: NamespaceRoutes;
   onChange(target: string, from: GroupRoute): void;
 }
 
-function Namespace({ ns, groups, onChange }: NamespaceProps) {
+function Namespace({ ns, compact, groups, onChange }: NamespaceProps) {
   const { live, online } = useShared();
   const all = Object.entries(groups) as [Group, GroupRoute][];
   const guardOf = (group: Group) => live.guard.find((guard) => guard.ns === ns && guard.group === group);
@@ -81,12 +111,63 @@ function Namespace({ ns, groups, onChange }: NamespaceProps) {
             <p class="route">
               <RouteBadge route={route} /> <span class="muted">{routeDetails(route).join(', ')}</span>
             </p>
-            {route.canary && <Share percent={route.canary.percent} />}
-            <Guard guard={guardOf(group)} />
+            {route.canary && !compact && <Share percent={route.canary.percent} />}
+            <Guard guard={guardOf(group)} compact={compact} />
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+/** What the table does not name. */
+const unnamed: GroupRoute = { mode: 'legacy', sole: false, canary: null, fallback: 'refuse', guard: usualGuard };
+
+interface AnotherProps {
+  readonly named: RoutesBody['namespaces'];
+  onChange(ns: string): void;
+}
+
+/** A namespace gets into the table by its first change. */
+function Another({ named, onChange }: AnotherProps) {
+  const { online } = useShared();
+  const [ns, setNs] = useState('');
+  const id = useId('namespace');
+  const fault = !/^\/[^\s,?]+$/.test(ns)
+    ? 'a name such as /calls'
+    : Object.hasOwn(named, ns)
+      ? 'is in the table already'
+      : null;
+  return (
+    <details class="another">
+      <summary>Another namespace</summary>
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (online && fault === null) onChange(ns);
+        }}
+      >
+        <label for={id}>Namespace</label>
+        <input
+          id={id}
+          type="text"
+          maxLength={256}
+          placeholder="/calls"
+          autocomplete="off"
+          spellcheck={false}
+          aria-describedby={`${id}-fault`}
+          value={ns}
+          onInput={(event) => setNs(event.currentTarget.value.trim())}
+        />
+        <button type="submit" disabled={!online || fault !== null}>
+          Change…
+        </button>
+        <span id={`${id}-fault`} class="muted" role="status">
+          {ns === '' || fault === null ? '' : fault}
+        </span>
+      </form>
+    </details>
   );
 }
 
@@ -100,12 +181,12 @@ function Share({ percent }: { readonly percent: number }) {
   );
 }
 
-function Guard({ guard }: { readonly guard: GuardBody | undefined }) {
+function Guard({ guard, compact }: { readonly guard: GuardBody | undefined; readonly compact: boolean }) {
   if (!guard || (guard.state === 'off' && guard.limits !== null)) return null;
   if (guard.state === 'off') return <p class="guard-line muted">guard off</p>;
   return (
-    <p class="guard-line" title={guardLimits(guard)}>
-      <GuardBadge state={guard.state} /> <span class="muted">{guardFigures(guard)}</span>
+    <p class="guard-line" title={`${compact ? `${guardFigures(guard)}; ` : ''}${guardLimits(guard)}`}>
+      <GuardBadge state={guard.state} /> {!compact && <span class="muted">{guardFigures(guard)}</span>}
     </p>
   );
 }

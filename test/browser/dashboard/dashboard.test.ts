@@ -74,7 +74,7 @@ describe('an operator', () => {
     await operator.dialog.getByRole('radio', { name: 'new' }).check();
     const plan = await operator.dryRun();
     expect(plan).toContain('2 connected users');
-    expect(plan).toContain('1 live call stays on legacy until they end');
+    expect(plan).toContain('1 live call stays on legacy until');
     expect(await submit.isDisabled(), 'a reason is missing').toBe(true);
     expect((await routes())?.['call-lifecycle'].mode, 'a dry run changes nothing').toBe('legacy');
     await operator.confirm('Set to new', 'the first flip', 'alice');
@@ -186,6 +186,24 @@ describe('an operator', () => {
     expect(await a.next('call-ended')).toMatchObject({ conversationId });
     await operator.sees(`The call in ${conversationId} was ended.`);
     await until(async () => (await ask<CallsBody>('calls')).total === 1, 'one call is left');
+  });
+
+  test('takes a namespace into the table that it does not name yet', async () => {
+    const operator = await arrive();
+    await operator.page.getByText('Another namespace').click();
+    await operator.page.getByLabel('Namespace', { exact: true }).fill('/meetings');
+    await operator.page.keyboard.press('Enter');
+    await operator.dialog.getByRole('radio', { name: 'canary' }).check();
+    expect(await operator.dryRun()).toContain('/meetings');
+    await operator.confirm(/^Set to canary/, 'meetings begin');
+    await operator
+      .region('Namespace /meetings')
+      .getByText(/canary 1/)
+      .first()
+      .waitFor();
+    const { namespaces } = await ask<RoutesBody>('routes');
+    expect(namespaces['/meetings']?.['call-renegotiation']).toMatchObject({ mode: 'canary', canary: { percent: 1 } });
+    expect(namespaces['/']?.['call-lifecycle'].mode).toBe('legacy');
   });
 
   test('needs no mouse', async () => {
