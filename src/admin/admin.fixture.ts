@@ -1,5 +1,6 @@
 // For tests: an admin listener over a real route control and made-up calls, users and figures, and a client for it.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.js';
@@ -10,7 +11,7 @@ import type { CallFilter, LiveCall, LiveCalls, LiveCounts } from '../signaling/l
 import type { Listening } from '../telemetry/listen.js';
 import { createLive, type Live } from '../telemetry/live.js';
 import { recordedSignals } from '../telemetry/signals.js';
-import type { ErrorBody, InstanceBody } from './api.js';
+import type { InstanceBody } from './api.js';
 import { type AdminOptions, startAdmin } from './http.js';
 import type { Connected } from './plan.js';
 
@@ -100,7 +101,26 @@ export async function startBed(options: Partial<AdminOptions> & { readonly token
   };
 }
 
-export const errorOf = (told: Told): ErrorBody => told.body as ErrorBody;
+/** With a Host, an Origin and the like of the test's own, which fetch does not allow. */
+export function raw(
+  bed: Bed,
+  path: string,
+  headers: Record<string, string>,
+  method = 'GET',
+  body = '',
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const request = http.request(
+      { host: '127.0.0.1', port: bed.port, path, method, headers: { connection: 'close', ...headers } },
+      (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}
 
 async function instance(calls: LiveCalls): Promise<InstanceBody> {
   return {

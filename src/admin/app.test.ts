@@ -1,6 +1,4 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import http from 'node:http';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -8,7 +6,7 @@ import { systemClock } from '../base/clock.js';
 import { memoryLog } from '../control/memory-log.js';
 import { createRoutes } from '../control/routes.js';
 import { recordedSignals } from '../telemetry/signals.js';
-import { type Bed, call, fakeCalls, fakeConnected, startBed, tokens, tokensText } from './admin.fixture.js';
+import { type Bed, call, fakeCalls, fakeConnected, raw, startBed, tokens, tokensText } from './admin.fixture.js';
 import { dashboardPages } from './pages.js';
 
 const closing: (() => unknown)[] = [];
@@ -21,21 +19,6 @@ const started = async (options?: Parameters<typeof startBed>[0]): Promise<Bed> =
   return bed;
 };
 const toNew = { target: 'calls', mode: 'new', reason: 'all of it' };
-
-/** With a Host, an Origin and the like of the test's own, which fetch does not allow. */
-function raw(bed: Bed, path: string, headers: Record<string, string>, method = 'GET', body = ''): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const request = http.request(
-      { host: '127.0.0.1', port: bed.port, path, method, headers: { connection: 'close', ...headers } },
-      (response) => {
-        response.resume();
-        resolve(response.statusCode ?? 0);
-      },
-    );
-    request.on('error', reject);
-    request.end(body);
-  });
-}
 
 describe('changes', () => {
   it('are made, told to the log, and listed in the history', async () => {
@@ -251,209 +234,6 @@ describe('a dry run', () => {
   });
 });
 
-describe('who may do what', () => {
-  const operating = ['set', 'apply', 'rollback', 'legacy'].map((name) => `/api/routes/${name}`);
-
-  it('read looks, operate changes, and its name is the actor whatever the header says', async () => {
-    const bed = await started({ tokensText });
-    for (const path of ['/api/status', '/api/routes', '/api/routes/history', '/api/calls', '/api/live']) {
-      expect((await bed.ask(path)).status, path).toBe(401);
-      for (const token of [tokens.read, tokens.operate]) expect((await bed.ask(path, { token })).status).toBe(200);
-    }
-    const looked = await bed.ask('/api/routes/diff', { token: tokens.read, body: { yaml: 'namespaces: {}' } });
-    expect(looked.status).toBe(200);
-    for (const path of [...operating, '/api/calls/x/end']) {
-      const told = await bed.ask(path, { token: tokens.read, body: {} });
-      expect(told, path).toMatchObject({ status: 403, body: { error: 'forbidden' } });
-    }
-    const made = await bed.ask('/api/routes/set', {
-      token: tokens.operate,
-      body: toNew,
-      headers: { 'x-sigfig-actor': 'somebody else', 'x-sigfig-client': 'dashboard' },
-    });
-    expect(made.body.version).toMatchObject({ actor: 'olga', via: 'dashboard' });
-  });
-
-  it('401 says how, and shows no token', async () => {
-    const bed = await started({ tokensText });
-    for (const authorization of ['', 'Bearer', `Basic ${tokens.operate}`, `Bearer ${tokens.operate}x`, 'Bearer a b']) {
-      const told = await bed.ask('/api/status', { headers: { authorization } });
-      expect(told).toMatchObject({ status: 401, body: { error: 'unauthorized' } });
-      expect(told.headers.get('www-authenticate')).toBe('Bearer realm="sigfig"');
-      expect(JSON.stringify([told.body, bed.signals.events])).not.toContain(tokens.operate);
-    }
-  });
-
-  it('threat: guessing. Ten tries at once are answered, then one a second; the right token gets in all the same', async () => {
-    const bed = await started({ tokensText });
-    const guesses = await Promise.all(
-      Array.from({ length: 40 }, (_, i) => bed.ask('/api/status', { token: `guess-number-${i}-of-many` })),
-    );
-    const refused = guesses.filter(({ status }) => status === 401).length;
-    expect(refused).toBeGreaterThanOrEqual(10);
-    expect(refused).toBeLessThan(15);
-    expect(guesses.filter(({ status }) => status === 429)).toHaveLength(40 - refused);
-    expect((await bed.ask('/api/status', { token: tokens.read })).status).toBe(200);
-  });
-
-  it('what is not there is told to those only who may ask', async () => {
-    const bed = await started({ tokensText });
-    expect((await bed.ask('/api/none')).status).toBe(401);
-    expect((await bed.ask('/api/none', { token: tokens.read })).body.error).toBe('not-found');
-    for (const [path, method, allow] of [
-      ['/api/status', 'POST', 'GET'],
-      ['/api/status', 'HEAD', 'GET'],
-      ['/api/live/stream', 'HEAD', 'GET'],
-      ['/api/routes/set', 'GET', 'POST'],
-      ['/api/routes/set', 'OPTIONS', 'POST'],
-      ['/api/calls/x', 'DELETE', 'GET'],
-    ] as const) {
-      const told = await bed.ask(path, { method, token: tokens.operate });
-      expect([told.status, told.headers.get('allow')], `${method} ${path}`).toEqual([405, allow]);
-    }
-  });
-});
-
-describe('threat: a page of another site', () => {
-  const json = { 'content-type': 'application/json' };
-  const body = '{"reason":"x"}';
-
-  it('whose name was made to point here (DNS rebinding) reads or changes something', async () => {
-    const bed = await started();
-    for (const host of [
-      'evil.example',
-      `evil.example:${bed.port}`,
-      'localhost.evil.example',
-      '127.0.0.1.evil.example',
-      '10.0.0.1',
-    ]) {
-      expect(await raw(bed, '/api/status', { host }), host).toBe(403);
-      expect(await raw(bed, '/', { host }), host).toBe(403);
-      expect(await raw(bed, '/api/routes/legacy', { host, ...json }, 'POST', body), host).toBe(403);
-    }
-    for (const host of [`127.0.0.1:${bed.port}`, 'localhost', 'LOCALHOST:9900', '[::1]:9900', '127.1.2.3']) {
-      expect(await raw(bed, '/api/status', { host }), host).toBe(200);
-    }
-  });
-
-  it('sends a form or a fetch without asking first', async () => {
-    const bed = await started();
-    const host = `127.0.0.1:${bed.port}`;
-    for (const type of [
-      'text/plain',
-      'application/x-www-form-urlencoded',
-      'multipart/form-data',
-      'application/jsonp',
-      '',
-    ]) {
-      expect(await raw(bed, '/api/routes/legacy', { host, 'content-type': type }, 'POST', body), type).toBe(415);
-    }
-    for (const origin of ['https://evil.example', 'null', `http://localhost:${bed.port}`, 'http://127.0.0.1:1']) {
-      expect(await raw(bed, '/api/routes/legacy', { host, ...json, origin }, 'POST', body), origin).toBe(403);
-    }
-    for (const site of ['cross-site', 'same-site']) {
-      expect(await raw(bed, '/api/live/stream', { host, 'sec-fetch-site': site }), site).toBe(403);
-    }
-    const own = { host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin' };
-    expect(await raw(bed, '/api/routes/legacy', { ...own, ...json }, 'POST', body)).toBe(200);
-  });
-
-  it('with tokens any name may be used, as behind an ingress, but the page must be its own', async () => {
-    const bed = await started({ tokensText });
-    const host = 'sigfig.internal.example';
-    const authorization = `Bearer ${tokens.read}`;
-    expect(await raw(bed, '/api/status', { host, authorization })).toBe(200);
-    expect(await raw(bed, '/api/status', { host, authorization, origin: `https://${host}` })).toBe(200);
-    expect(await raw(bed, '/api/status', { host, authorization, origin: 'https://evil.example' })).toBe(403);
-  });
-
-  it('gets no CORS header', async () => {
-    const bed = await started();
-    const told = await bed.ask('/api/status', {
-      method: 'OPTIONS',
-      headers: { 'access-control-request-method': 'POST' },
-    });
-    expect([...told.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
-  });
-});
-
-describe('input', () => {
-  it('that is not known is refused, each thing in a line', async () => {
-    const bed = await started();
-    const told = await bed.ask('/api/routes/set', {
-      body: '{"target":"calls","mode":"shadow","percent":"5","users":["a",7],"colour":1,"__proto__":{"dryRun":true},"guard":{"x":1}}',
-    });
-    expect(told.status).toBe(400);
-    expect(told.body.problems).toEqual([
-      'mode shadow is planned; this version knows legacy, new and canary',
-      'percent must be a number from 0 to 100',
-      'each of users must be a text',
-      'unknown field "guard.x"; see /api/openapi.json',
-      expect.stringMatching(/^unknown field "colour"; known are reason, ifVersion/),
-      expect.stringMatching(/^unknown field "__proto__"/),
-    ]);
-    expect(bed.routes.current.version).toBe(1);
-  });
-
-  it.each([
-    ['percent', 101, 'percent is over 100'],
-    ['percent', 0.125, 'percent has over two decimals'],
-    ['percent', -1, 'percent is below 0'],
-    ['namespace', 'calls', 'namespace must begin with /'],
-    ['ifVersion', 1.5, 'ifVersion must be a whole number'],
-    ['ifVersion', 0, 'ifVersion must be 1 or more'],
-    ['dryRun', 'yes', 'dryRun must be true or false'],
-    ['fallback', 'none', 'fallback must be legacy or refuse'],
-    ['guard', 7, 'guard must be off, or an object of limits'],
-    ['guard', { maxErrors: 2 }, 'guard.maxErrors is over 1'],
-    ['users', 'alice', 'users must be a list of texts'],
-    ['target', '', 'target is empty'],
-  ])('%s %j', async (field, value, line) => {
-    const bed = await started();
-    const told = await bed.ask('/api/routes/set', {
-      body: { target: 'calls', mode: 'canary', reason: 'x', [field]: value },
-    });
-    expect(told).toMatchObject({ status: 400, body: { problems: [expect.stringContaining(line)] } });
-  });
-
-  it.each(['', '{', '[]', '"x"', 'null', '7', '\u0000'])('body %j is refused', async (body) => {
-    const bed = await started();
-    expect((await bed.ask('/api/routes/legacy', { method: 'POST', body })).status).toBe(400);
-    expect(bed.routes.current.version).toBe(1);
-  });
-
-  it.each([
-    'limit=0',
-    'limit=501',
-    'limit=x',
-    'limit=1&limit=2',
-    'path=both',
-    'state=a%20b',
-    'colour=red',
-    'namespace=x',
-  ])('calls?%s is refused', async (query) => {
-    const bed = await started();
-    expect((await bed.ask(`/api/calls?${query}`)).status).toBe(400);
-  });
-
-  it('of any size is answered, and never kept whole', async () => {
-    const bed = await started();
-    for (const kilobytes of [257, 1_000, 3_000]) {
-      const told = await bed.ask('/api/routes/legacy', { body: { reason: 'x'.repeat(kilobytes * 1024) } });
-      expect(told, `${kilobytes}`).toMatchObject({ status: 413, body: { error: 'too-large' } });
-    }
-  });
-
-  it('an id may hold anything', async () => {
-    const bed = await started({ calls: fakeCalls([call('a/b ü', 'new')]) });
-    expect((await bed.ask(`/api/calls/${encodeURIComponent('a/b ü')}`)).body.id).toBe('a/b ü');
-    for (const id of ['..', '%2e%2e', '%00', '%ff', "<script>'"]) {
-      const { status } = await bed.ask(`/api/calls/${id}`);
-      expect([404, 400], id).toContain(status);
-    }
-  });
-});
-
 describe('calls', () => {
   it('are listed, shown and ended', async () => {
     const bed = await started({
@@ -555,26 +335,5 @@ describe('the dashboard', () => {
       expect(await raw(bed, path, {}), path).toBe(404);
     }
     expect((await bed.ask('/', { method: 'POST', body: {} })).status).toBe(405);
-  });
-});
-
-describe('threat: one connection', () => {
-  it('asks without waiting for answers', async () => {
-    const bed = await started();
-    const socket = net.connect(bed.port, '127.0.0.1');
-    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-    socket.on('error', () => socket.destroy());
-    socket.resume();
-    socket.write('GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(500));
-    await closed;
-    expect((await bed.ask('/api/status')).status).toBe(200);
-  });
-
-  it('is asked for probes over and over: they are right, and late', async () => {
-    const bed = await started();
-    const since = performance.now();
-    const answers = await Promise.all(Array.from({ length: 110 }, () => bed.ask('/healthz')));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    expect(performance.now() - since).toBeGreaterThan(200);
   });
 });

@@ -1,7 +1,6 @@
 // What operators may ask, checked at the door: bodies and query parameters become typed values, or one line for each thing
 // that is wrong. Knows no HTTP and nothing of what is done with it.
 import { z } from 'zod';
-import { groupNames } from '../routing/route.js';
 
 /** Entries of one list; a whole routes file has at most 256 KiB, and so has a body. */
 const MOST_LISTED = 10_000;
@@ -165,5 +164,3 @@ function lines(issue: z.core.$ZodIssue, fields: readonly string[], input: object
 
 /** Words from outside, short and on one line. */
 export const shown = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
-
-export { groupNames };
