@@ -1,9 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import type { Decision } from '../base/service.js';
 import { refusals } from '../call/refusals.js';
 import { type Change, plan, type RouteVersion } from '../routing/change.js';
-import { type Group, type RouteInput, routeTable } from '../routing/route.js';
+import { defaultGuard, type Group, parseRouteTable, type RouteInput, routeTable } from '../routing/table.js';
 import { recordedSignals } from '../telemetry/signals.js';
 import type { Author, Outcome, RouteControl } from './control.js';
 import { Guard } from './guard.js';
@@ -368,5 +369,37 @@ describe('a sole group', () => {
     await b.second();
     for (let i = 0; i < 300; i++) await b.second();
     expect(b.state('call-lifecycle')?.state).toBe('tripped');
+  });
+});
+
+describe('docs/guard.md', () => {
+  const page = readFileSync(new URL('../../docs/guard.md', import.meta.url), 'utf8');
+
+  it('shows a table that can be used', () => {
+    const [, yaml = ''] = /```yaml\n([^`]*)```/.exec(page) ?? [];
+    const parsed = parseRouteTable(yaml, 'docs/guard.md');
+    expect(parsed).toMatchObject({ ok: true });
+    if (!parsed.ok) return;
+    expect(parsed.table.route('/', 'call-offer').guard).toEqual({
+      windowMs: 120_000,
+      minSamples: 20,
+      maxErrors: 0.005,
+      maxRefusals: 0.02,
+      maxP99Ms: 250,
+    });
+    expect(parsed.table.route('/', 'ice-candidate').guard).toBeNull();
+  });
+
+  it('names the defaults that there are', () => {
+    const named = Object.fromEntries(
+      [...page.matchAll(/`([a-z0-9-]+)` \((\d+m?s?)\)/g)].map(([, key, value]) => [key, value]),
+    );
+    expect(named).toEqual({
+      window: `${defaultGuard.windowMs / 1000}s`,
+      'min-samples': String(defaultGuard.minSamples),
+      'max-errors-percent': String(defaultGuard.maxErrors * 100),
+      'max-refusals-percent': String(defaultGuard.maxRefusals * 100),
+      'max-p99': `${defaultGuard.maxP99Ms}ms`,
+    });
   });
 });
