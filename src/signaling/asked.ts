@@ -36,17 +36,26 @@ export interface Gate {
   /** It opened because its time was over. */
   readonly late: boolean;
   open(): void;
+  /** Its time is over in `ms`, where that is sooner. */
+  soon(ms: number): void;
 }
 
 export function gate(clock: Clock, ms: number, onLate: () => void = () => undefined): Gate {
   let resolve!: () => void;
   let late = false;
   const opened = new Promise<void>((done) => (resolve = done));
-  const timer: Timer = clock.after(ms, () => {
+  let open = false;
+  const end = (): void => {
+    open = true;
+    resolve();
+  };
+  const expire = (): void => {
     late = true;
     onLate();
-    resolve();
-  });
+    end();
+  };
+  const until = clock.now() + ms;
+  let timer: Timer = clock.after(ms, expire);
   return {
     opened,
     get late() {
@@ -54,7 +63,12 @@ export function gate(clock: Clock, ms: number, onLate: () => void = () => undefi
     },
     open() {
       timer.cancel();
-      resolve();
+      end();
+    },
+    soon(sooner) {
+      if (open || clock.now() + sooner >= until) return;
+      timer.cancel();
+      timer = clock.after(sooner, expire);
     },
   };
 }
@@ -117,15 +131,16 @@ export class AskedEvents {
     asked.letGo(null);
   }
 
-  /** An `error` for this event passes to this socket. One that was acknowledged without an error before is not meant. */
-  refused(event: string, ref: SocketRef, message: string): Asked | undefined {
+  /**
+   * An `error` for this event passes to this socket. It comes before its acknowledgement, so one that was acknowledged
+   * already is meant only where there is no other.
+   */
+  refused(event: string, ref: SocketRef, message: string): void {
     // What is malformed was never noted here.
-    if (message.startsWith('Malformed ')) return undefined;
-    const asked = this.#all.find(
-      (a) => a.event === event && !a.done && sameSocket(a.peer.ref, ref) && (a.ack === 'none' || a.ack === 'due'),
-    );
+    if (message.startsWith('Malformed ')) return;
+    const own = this.#all.filter((a) => a.event === event && !a.done && sameSocket(a.peer.ref, ref));
+    const asked = own.find(({ ack }) => ack === 'none' || ack === 'due') ?? own[0];
     if (asked) this.done(asked);
-    return asked;
   }
 
   /** Its socket is gone: nothing waits for it, but what it asked for may still come true. */

@@ -64,9 +64,8 @@ export class ObservedCall {
   readonly #call: CallKey;
   readonly #asked: AskedEvents;
   readonly #handover: Handover;
-  /** Opens when the legacy was seen to deliver the offer; the second counts from its acknowledgement. */
+  /** Opens when the legacy was seen to deliver the offer. */
   readonly #ringing: Gate;
-  #acknowledgedAt: Gate | null = null;
   #groups: ReadonlySet<Group>;
   #session: Session | null = null;
   /** The offering side's candidates that wait on the session, as they came. */
@@ -135,9 +134,7 @@ export class ObservedCall {
   waits(ref: SocketRef): Promise<void> | null {
     if (this.#left) return null;
     const own = this.#session ? this.#asked.unsettled(ref) : undefined;
-    const awaited = this.#session
-      ? (own?.settled ?? this.#handover.ahead(ref))
-      : (this.#acknowledgedAt ?? this.#ringing);
+    const awaited = this.#session ? (own?.settled ?? this.#handover.ahead(ref)) : this.#ringing;
     if (!awaited) return null;
     if (!awaited.late) return awaited.opened;
     // The legacy knows what came of it, and we don't: from here on it has this call whole.
@@ -220,7 +217,6 @@ export class ObservedCall {
     this.#unclear = null;
     this.#handover.finish();
     this.#asked.clear();
-    this.#acknowledgedAt?.open();
     this.#ringing.open();
   }
 
@@ -275,7 +271,6 @@ export class ObservedCall {
     this.#deps.budget.calls += 1;
     this.#rung = [to.ref];
     this.#asked.done(asked);
-    this.#acknowledgedAt?.open();
     this.#ringing.open();
     return null;
   }
@@ -325,9 +320,7 @@ export class ObservedCall {
     const session = this.#session;
     if (!session) {
       passes();
-      if (!this.#left && asked.event === 'call-offer' && !asked.done) {
-        this.#acknowledgedAt ??= gate(this.#deps.clock, mostRingingMs);
-      }
+      if (!this.#left && asked.event === 'call-offer' && !asked.done) this.#ringing.soon(mostRingingMs);
       return null;
     }
     const awaits = !asked.done && session.candidates.length > 0 && mayAccept(asked.event, session);

@@ -1,0 +1,615 @@
+// Peeled relays, race by race: what the legacy does, and when it passes here, is said by each test.
+import { describe, expect, it } from 'vitest';
+import { manualClock } from '../base/clock.js';
+import type { ConnectionNumber, Namespace, SocketId, UserId } from '../base/ids.js';
+import type { Acknowledged, Because, InboundEvent, Peer } from '../base/service.js';
+import { parseRouteTable, type RouteTable } from '../routing/table.js';
+import { memorySessionStore } from '../store/memory.js';
+import { recordedSignals } from '../telemetry/signals.js';
+import { Signaling } from './signaling.js';
+
+const conversationId = 'dm:alice:bob';
+const peeled = 'namespaces: { /: { ice-candidate: new, call-renegotiation: new } }';
+
+/** What became of one event of a browser's. */
+interface Emitted {
+  readonly because: Because;
+  readonly acks: unknown[];
+  /** Whoever wants to see the legacy's acknowledgement, once it was forwarded. */
+  acknowledged: Acknowledged | undefined;
+}
+
+function tableOf(yaml: string): RouteTable {
+  const parsed = parseRouteTable(yaml, 'routes.yaml');
+  if (!parsed.ok) throw new Error(parsed.problems.join());
+  return parsed.table;
+}
+
+function bench(routes = peeled) {
+  const clock = manualClock();
+  const signals = recordedSignals();
+  const peers = new Map<number, Peer>();
+  const happened: string[] = [];
+  let table = tableOf(routes);
+  let ids = 0;
+  const signaling = new Signaling({
+    store: memorySessionStore(),
+    clock,
+    signals,
+    memberships: {
+      cached: () => ({ participants: ['alice', 'bob'] as [UserId, UserId] }),
+      own: () => undefined,
+      ask: () => Promise.reject(new Error('not asked')),
+    },
+    newId: () => `call-${++ids}`,
+    routes: () => table,
+    delivery: {
+      emit: (to, event, arg) => {
+        const there = peers.get(to.connection)?.ref === to;
+        if (there) happened.push(`${to.id} gets ${event} ${JSON.stringify(arg)}`);
+        return there;
+      },
+      socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
+      isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
+    },
+  });
+  const self = {
+    clock,
+    signals,
+    signaling,
+    flip: (to: string) => {
+      table = tableOf(to);
+    },
+    connect(user: string | undefined, id: string): Peer {
+      const connection = (peers.size + 1 + ids++) as ConnectionNumber;
+      const peer: Peer = {
+        ref: { ns: '/' as Namespace, id: id as SocketId, connection },
+        user: user as UserId | undefined,
+        token: 'token',
+      };
+      peers.set(connection, peer);
+      signaling.connected(peer);
+      return peer;
+    },
+    drop(peer: Peer) {
+      peers.delete(peer.ref.connection);
+      signaling.disconnected(peer, 'browser');
+    },
+    emit(peer: Peer, name: string, body: object = {}, { ack = true, size = 100 } = {}): Emitted {
+      const payload = { conversationId, ...body };
+      const emitted: { because: Because; acks: unknown[]; acknowledged: Acknowledged | undefined } = {
+        because: 'default',
+        acks: [],
+        acknowledged: undefined,
+      };
+      const forwarded = (acknowledged?: Acknowledged): void => {
+        emitted.acknowledged = acknowledged;
+        const [said] = Object.values(body) as unknown[];
+        happened.push(`legacy gets ${name}${said === undefined ? '' : ` ${String(said)}`} of ${peer.ref.id}`);
+      };
+      const event: InboundEvent = {
+        peer,
+        name,
+        args: [payload],
+        ackRequested: ack,
+        size,
+        digest: () => JSON.stringify(payload),
+        ack: (arg) => {
+          if (ack && emitted.acks.length === 0) emitted.acks.push(arg);
+        },
+        forward: forwarded,
+      };
+      const { decision, serve, acknowledged } = signaling.route(event);
+      emitted.because = decision.because;
+      if (serve) serve();
+      else forwarded(acknowledged);
+      return emitted;
+    },
+    candidate: (peer: Peer, iceCandidate: unknown, options?: { ack?: boolean; size?: number }) =>
+      self.emit(peer, 'ice-candidate', { iceCandidate }, options),
+    /** The legacy emits something to a browser. */
+    says(to: Peer, name: string, more: object = {}) {
+      signaling.passed({ peer: to, name, args: [{ conversationId, ...more }] });
+    },
+    refuses: (to: Peer, event: string, message: string) => self.says(to, 'error', { event, message }),
+    /** The legacy acknowledges; what the browser gets, or `held` while that is kept back. */
+    acks(emitted: Emitted, ...args: unknown[]): { got: unknown } {
+      const replaced = emitted.acknowledged?.(args);
+      const result: { got: unknown } = { got: 'held' };
+      if (replaced instanceof Promise) void replaced.then((r) => (result.got = (r ?? args)[0]));
+      else result.got = (replaced ?? args)[0];
+      return result;
+    },
+    /** What happened since it was asked last. */
+    happened: () => happened.splice(0),
+    /** What operators see of it. */
+    live: () => [...signaling.legacyCalls.calls()].map(({ state, peeled: groups }) => `${state} ${groups.join('+')}`),
+  };
+  return self;
+}
+
+type Bench = ReturnType<typeof bench>;
+
+/** Lets every promise that is ready run on. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+const ok = { ok: true };
+
+/** The legacy has accepted alice's offer and bob's first device rings. */
+async function ringing(b: Bench): Promise<{ alice: Peer; bob: Peer }> {
+  const alice = b.connect('alice', 'a');
+  const bob = b.connect('bob', 'b');
+  const offer = b.emit(alice, 'call-offer', { offer: 'o' });
+  b.says(bob, 'call-offer', { offer: 'o', fromUserId: 'alice' });
+  b.acks(offer, ok);
+  await settle();
+  b.happened();
+  return { alice, bob };
+}
+
+async function connected(b: Bench): Promise<{ alice: Peer; bob: Peer }> {
+  const { alice, bob } = await ringing(b);
+  const answer = b.emit(bob, 'call-answer', { answer: 's' });
+  b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+  b.acks(answer, []);
+  await settle();
+  b.happened();
+  return { alice, bob };
+}
+
+describe('relays of a call that the legacy owns', () => {
+  it('are served here: candidates wait for the answer, go on after it, renegotiations are judged', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    expect(b.candidate(alice, 'c1')).toMatchObject({ because: 'peeled', acks: [ok] });
+    b.candidate(bob, 'd1');
+    const early = b.emit(alice, 'call-renegotiate-offer', { offer: 'r' });
+    expect(early.acks).toEqual([{ ok: false, error: 'Cannot renegotiate from state OFFERING' }]);
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(answer, []).got).toEqual(['c1']);
+    await settle();
+    b.candidate(alice, 'c2');
+    b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
+    expect(b.live()).toEqual(['RENEGOTIATING ice-candidate+call-renegotiation']);
+    const lost = b.emit(alice, 'call-renegotiate-offer', { offer: 'q' });
+    expect(lost.acks).toEqual([{ ok: false, error: 'Renegotiation in progress, retry later' }]);
+    b.emit(alice, 'call-renegotiate-answer', { answer: 'r' });
+    expect(b.happened()).toEqual([
+      'a gets ice-candidate "d1"',
+      `a gets error ${JSON.stringify({ event: 'call-renegotiate-offer', conversationId, message: 'Cannot renegotiate from state OFFERING' })}`,
+      'legacy gets call-answer s of b',
+      'b gets ice-candidate "c2"',
+      `a gets call-renegotiate-offer ${JSON.stringify({ conversationId, offer: 'r', fromUserId: 'bob' })}`,
+      `a gets error ${JSON.stringify({ event: 'call-renegotiate-offer', conversationId, message: 'Renegotiation in progress, retry later' })}`,
+      `b gets call-renegotiate-answer ${JSON.stringify({ conversationId, answer: 'r', fromUserId: 'alice' })}`,
+    ]);
+    expect(b.signaling.legacyCalls.counts).toEqual({ legacy: 1, peeled: 1 });
+  });
+
+  it('are what the table said when the offer was forwarded, whatever is flipped then', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.flip('{}');
+    expect(b.candidate(alice, 'c1').because).toBe('peeled');
+    b.emit(bob, 'call-end');
+    b.emit(alice, 'call-offer', { offer: 'o2' });
+    b.says(bob, 'call-offer', { offer: 'o2', fromUserId: 'alice' });
+    b.flip(peeled);
+    expect(b.candidate(alice, 'c2').because).toBe('claimed');
+  });
+
+  it('one group alone', async () => {
+    const b = bench('namespaces: { /: { call-renegotiation: new } }');
+    const { alice, bob } = await connected(b);
+    expect(b.candidate(alice, 'c').because).toBe('claimed');
+    expect(b.emit(bob, 'call-renegotiate-offer', { offer: 'r' }).because).toBe('peeled');
+  });
+
+  it('follow drops and rejoins as the legacy tells of them', async () => {
+    const b = bench();
+    const { alice, bob } = await connected(b);
+    b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
+    b.drop(bob);
+    b.says(alice, 'call-peer-disconnected', { userId: 'bob' });
+    const early = b.emit(alice, 'call-renegotiate-offer', { offer: 'r2' });
+    expect(early.acks).toEqual([{ ok: false, error: 'Cannot renegotiate from state AWAITING_REJOIN' }]);
+    const back = b.connect('bob', 'b2');
+    const rejoin = b.emit(back, 'call-rejoin-offer', { offer: 'j' });
+    b.candidate(back, 'd1');
+    b.happened();
+    b.says(alice, 'call-rejoin-offer', { offer: 'j', fromUserId: 'bob' });
+    b.acks(rejoin, ok);
+    await settle();
+    b.candidate(alice, 'c1');
+    const answer = b.emit(alice, 'call-rejoin-answer', { answer: 'k' });
+    b.says(back, 'call-rejoin-answer', { answer: 'k', fromUserId: 'alice' });
+    expect(b.acks(answer, []).got).toEqual(['d1']);
+    await settle();
+    b.candidate(alice, 'c2');
+    expect(b.happened()).toEqual([
+      'b2 gets ice-candidate "c1"',
+      'legacy gets call-rejoin-answer k of a',
+      'b2 gets ice-candidate "c2"',
+    ]);
+    b.says(alice, 'call-ended', { reason: 'hangup', userId: 'bob' });
+    expect(b.candidate(alice, 'late').because).toBe('default');
+    expect(b.signaling.sizes['observed-bytes']?.()).toBe(0);
+  });
+
+  it('the same relay again is acknowledged as the first one was and does nothing', async () => {
+    const b = bench();
+    const { alice } = await connected(b);
+    b.candidate(alice, 'c');
+    expect(b.candidate(alice, 'c').acks).toEqual([ok]);
+    expect(b.happened()).toEqual(['b gets ice-candidate "c"']);
+  });
+
+  it('of a sender whom we can’t verify go to the legacy', async () => {
+    const b = bench();
+    await connected(b);
+    expect(b.candidate(b.connect(undefined, 'x'), 'c').because).toBe('claimed');
+    expect(b.happened()).toEqual(['legacy gets ice-candidate c of x']);
+  });
+
+  it('of an outsider are refused', async () => {
+    const b = bench();
+    await connected(b);
+    const refused = { ok: false, error: 'Not a participant' };
+    expect(b.candidate(b.connect('mallory', 'm'), 'c').acks).toEqual([refused]);
+  });
+});
+
+describe('relays wait in order for the outcome of what their socket sent before them', () => {
+  it('an offer: until the legacy delivers it and has acknowledged it', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    const bob = b.connect('bob', 'b');
+    const offer = b.emit(alice, 'call-offer', { offer: 'o' });
+    const one = b.candidate(alice, 'c1');
+    const two = b.candidate(alice, 'c2');
+    b.says(bob, 'call-offer', { offer: 'o', fromUserId: 'alice' });
+    await settle();
+    expect([one.acks, two.acks]).toEqual([[], []]);
+    b.acks(offer, ok);
+    await settle();
+    expect([one.acks, two.acks]).toEqual([[ok], [ok]]);
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(answer, []).got).toEqual(['c1', 'c2']);
+  });
+
+  it('an offer that is refused: they follow it to the legacy', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    b.emit(alice, 'call-offer', { offer: 'o' });
+    b.candidate(alice, 'c1');
+    b.candidate(alice, 'c2');
+    b.refuses(alice, 'call-offer', 'Not a participant');
+    await settle();
+    expect(b.happened()).toEqual([
+      'legacy gets call-offer o of a',
+      'legacy gets ice-candidate c1 of a',
+      'legacy gets ice-candidate c2 of a',
+    ]);
+  });
+
+  it('an offer that is delivered to nobody here: half a second after its acknowledgement they are the legacy’s', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    const offer = b.emit(alice, 'call-offer', { offer: 'o' });
+    b.candidate(alice, 'c1');
+    b.emit(alice, 'call-end');
+    b.acks(offer, ok);
+    b.clock.advance(499);
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-offer o of a']);
+    b.clock.advance(1);
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets ice-candidate c1 of a', 'legacy gets call-end of a']);
+  });
+
+  it('an offer without an acknowledgement that nobody gets: two seconds', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    b.emit(alice, 'call-offer', { offer: 'o' }, { ack: false });
+    b.candidate(alice, 'c1');
+    b.clock.advance(2_000);
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-offer o of a', 'legacy gets ice-candidate c1 of a']);
+    expect(b.candidate(alice, 'c2').because).toBe('claimed');
+    expect(b.live()).toEqual(['OFFERING ']);
+  });
+
+  it('an answer: a candidate behind it does not reach the offerer before it', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.candidate(bob, 'd1');
+    b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
+    b.emit(bob, 'call-end');
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    b.acks(answer, []);
+    await settle();
+    expect(b.happened().map((line) => line.split(' ').slice(0, 3).join(' '))).toEqual([
+      'a gets ice-candidate',
+      'a gets call-renegotiate-offer',
+      'legacy gets call-end',
+    ]);
+  });
+
+  it('an answer whose outcome is not seen: the call’s relays go to the legacy, with those that were kept', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    b.emit(bob, 'call-answer', { answer: 's' }, { ack: false });
+    b.candidate(bob, 'd1');
+    b.clock.advance(2_000);
+    await settle();
+    expect(b.happened()).toEqual([
+      'legacy gets call-answer s of b',
+      'legacy gets ice-candidate c1 of a',
+      'legacy gets ice-candidate d1 of b',
+    ]);
+    expect(b.candidate(alice, 'c2').because).toBe('claimed');
+    const told = b.signals.events.filter(({ what }) => what === 'observed').map(({ args }) => args[0]);
+    expect(told).toContainEqual(expect.objectContaining({ event: 'unpeeled', because: 'outcome-unseen' }));
+  });
+
+  it('an answer of somebody who must not: refused, and its relays are judged here', async () => {
+    const b = bench();
+    const { alice } = await ringing(b);
+    b.emit(alice, 'call-answer', { answer: 's' }, { ack: false });
+    const candidate = b.candidate(alice, 'c1');
+    await settle();
+    expect(candidate.acks).toEqual([]);
+    b.refuses(alice, 'call-answer', 'Not allowed to answer');
+    await settle();
+    expect(candidate.acks).toEqual([ok]);
+    expect(b.live()).toEqual(['OFFERING ice-candidate+call-renegotiation']);
+  });
+});
+
+describe('buffered candidates and the legacy’s acknowledgement of the answer', () => {
+  it('the acknowledgement first: it is held until the answer passes; the legacy’s own candidates come first', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    const ack = b.acks(answer, ['early']);
+    await settle();
+    expect(ack.got).toBe('held');
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    await settle();
+    expect(ack.got).toEqual(['early', 'c1']);
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
+  });
+
+  it('the answer first: the offerer’s next candidate waits until the acknowledgement has passed', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    const next = b.candidate(alice, 'c2');
+    await settle();
+    expect(next.acks).toEqual([]);
+    expect(b.acks(answer, []).got).toEqual(['c1']);
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b', 'b gets ice-candidate "c2"']);
+  });
+
+  it('none comes: after a second they follow as events', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    b.emit(bob, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    b.candidate(alice, 'c2');
+    b.clock.advance(1_000);
+    await settle();
+    expect(b.happened().slice(1)).toEqual(['b gets ice-candidate "c1"', 'b gets ice-candidate "c2"']);
+  });
+
+  it('none was asked for: they follow the answer as events', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    b.candidate(alice, 'c2');
+    b.emit(bob, 'call-answer', { answer: 's' }, { ack: false });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.happened().slice(1)).toEqual(['b gets ice-candidate "c1"', 'b gets ice-candidate "c2"']);
+  });
+
+  it('the answer passes late: the acknowledgement goes after a second as it came, the candidates follow the answer', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    const ack = b.acks(answer, []);
+    b.clock.advance(1_000);
+    await settle();
+    expect(ack.got).toEqual([]);
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.happened()).toEqual(['b gets ice-candidate "c1"']);
+  });
+
+  it('threat: an outsider who answers gets none, neither at once nor in the name of who answers really', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const mallory = b.connect('mallory', 'm');
+    const stranger = b.connect(undefined, 'x');
+    const tries = [mallory, stranger].map((peer) => b.emit(peer, 'call-answer', { answer: 's' }));
+    // Acknowledged before its error passes, as a legacy could.
+    const got = tries.map((one) => b.acks(one, []));
+    await settle();
+    expect(got.map((one) => one.got)).toEqual([[], []]);
+    for (const peer of [mallory, stranger]) b.refuses(peer, 'call-answer', 'Not allowed to answer');
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(answer, []).got).toEqual(['c1']);
+    await settle();
+    expect(b.happened().filter((line) => /^[mx] gets/.test(line))).toEqual([]);
+  });
+
+  it('two devices answer at once: the one whose answer the legacy relays gets them', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    const other = b.connect('bob', 'b2');
+    b.says(other, 'call-offer', { offer: 'o', fromUserId: 'alice' });
+    b.candidate(alice, 'c1');
+    const first = b.emit(bob, 'call-answer', { answer: 's1' });
+    const second = b.emit(other, 'call-answer', { answer: 's2' });
+    b.says(alice, 'call-answer', { answer: 's2', fromUserId: 'bob' });
+    b.refuses(bob, 'call-answer', 'No offer to answer');
+    expect([b.acks(first, []).got, b.acks(second, []).got]).toEqual([[], ['c1']]);
+  });
+
+  it('two devices answer with the very same words: whoever is told that another one has answered has not', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    const other = b.connect('bob', 'b2');
+    b.says(other, 'call-offer', { offer: 'o', fromUserId: 'alice' });
+    b.candidate(alice, 'c1');
+    const first = b.emit(bob, 'call-answer', { answer: 's' });
+    const second = b.emit(other, 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    const held = b.acks(second, []);
+    await settle();
+    expect(held.got).toBe('held');
+    b.says(bob, 'call-ended', { reason: 'answered-elsewhere', userId: 'bob' });
+    await settle();
+    expect(held.got).toEqual(['c1']);
+    expect(b.acks(first, []).got).toEqual([]);
+  });
+
+  it('a client that answers again because its acknowledgement is late gets them once', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const tries = [1, 2].map(() => b.emit(bob, 'call-answer', { answer: 's' }));
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(tries[0]!, []).got).toEqual(['c1']);
+    b.refuses(bob, 'call-answer', 'No offer to answer');
+    expect(b.acks(tries[1]!, []).got).toEqual([]);
+    expect(b.happened().filter((line) => line.startsWith('b gets'))).toEqual([]);
+  });
+
+  it('the rejoiner is lost again in the moment of the answer: the survivor still gets its list', async () => {
+    const b = bench();
+    const { alice, bob } = await connected(b);
+    b.drop(bob);
+    b.says(alice, 'call-peer-disconnected', { userId: 'bob' });
+    const back = b.connect('bob', 'b2');
+    b.acks(b.emit(back, 'call-rejoin-offer', { offer: 'j' }), ok);
+    b.says(alice, 'call-rejoin-offer', { offer: 'j', fromUserId: 'bob' });
+    b.candidate(back, 'd1');
+    await settle();
+    const answer = b.emit(alice, 'call-rejoin-answer', { answer: 'k' });
+    const ack = b.acks(answer, []);
+    await settle();
+    expect(ack.got).toBe('held');
+    b.drop(back);
+    await settle();
+    expect(ack.got).toEqual(['d1']);
+    b.says(alice, 'call-peer-disconnected', { userId: 'bob' });
+    expect(b.live()).toEqual(['AWAITING_REJOIN ice-candidate+call-renegotiation']);
+  });
+});
+
+describe('in doubt a call’s relays go to the legacy, and what was kept goes with them', () => {
+  it('somebody answers who is not behind this proxy', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    b.candidate(alice, 'c2');
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.happened()).toEqual(['legacy gets ice-candidate c1 of a', 'legacy gets ice-candidate c2 of a']);
+    expect(b.candidate(alice, 'c3').because).toBe('claimed');
+    expect(b.candidate(bob, 'd1').because).toBe('claimed');
+    expect(b.signaling.legacyCalls.counts).toEqual({ legacy: 1, peeled: 0 });
+  });
+
+  it('a device answers whose token we can’t verify', async () => {
+    const b = bench();
+    const { alice } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const answer = b.emit(b.connect(undefined, 'x'), 'call-answer', { answer: 's' });
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(answer, []).got).toEqual([]);
+    expect(b.happened().at(-1)).toBe('legacy gets ice-candidate c1 of a');
+  });
+
+  it('it is rung only where we can’t verify', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    b.emit(alice, 'call-offer', { offer: 'o' }, { ack: false });
+    b.candidate(alice, 'c1');
+    b.says(b.connect(undefined, 'x'), 'call-offer', { offer: 'o', fromUserId: 'alice' });
+    b.clock.advance(2_000);
+    await settle();
+    expect(b.happened().at(-1)).toBe('legacy gets ice-candidate c1 of a');
+  });
+
+  it('both offer at once: the one that the legacy accepts counts', async () => {
+    const b = bench();
+    const alice = b.connect('alice', 'a');
+    const bob = b.connect('bob', 'b');
+    const [first, second] = [alice, bob].map((peer) => b.emit(peer, 'call-offer', { offer: `of ${peer.ref.id}` }));
+    const waits = [b.candidate(alice, 'c1'), b.candidate(bob, 'd1')];
+    b.says(alice, 'call-offer', { offer: 'of b', fromUserId: 'bob' });
+    b.refuses(alice, 'call-offer', 'Call already in progress');
+    b.acks(first!, { ok: false });
+    b.acks(second!, ok);
+    await settle();
+    expect(waits.map(({ acks }) => acks)).toEqual([[ok], [ok]]);
+    const answer = b.emit(alice, 'call-answer', { answer: 's' });
+    b.says(bob, 'call-answer', { answer: 's', fromUserId: 'alice' });
+    expect(b.acks(answer, []).got).toEqual(['d1']);
+    expect(b.happened().filter((line) => line.includes('ice-candidate'))).toEqual(['b gets ice-candidate "c1"']);
+  });
+
+  it('what waits for the answer has too many bytes: the legacy has room', async () => {
+    const b = bench();
+    const { alice } = await ringing(b);
+    b.candidate(alice, 'small');
+    b.candidate(alice, 'large', { size: 600 * 1024 });
+    b.candidate(alice, 'next');
+    expect(b.happened()).toEqual([
+      'legacy gets ice-candidate small of a',
+      'legacy gets ice-candidate large of a',
+      'legacy gets ice-candidate next of a',
+    ]);
+  });
+
+  it('observed sessions have no room left: the call stays whole at the legacy', async () => {
+    const b = bench();
+    const { alice } = await ringing(b);
+    // 64 MiB in all, and half a MiB for each call: the other calls fill it up.
+    for (let i = 0; i < 140; i++) {
+      const [x, y] = [b.connect(`x${i}`, `x${i}`), b.connect(`y${i}`, `y${i}`)];
+      const about = { conversationId: `dm:x${i}:y${i}` };
+      b.emit(x, 'call-offer', { offer: 'o', ...about }, { ack: false });
+      b.says(y, 'call-offer', { offer: 'o', fromUserId: `x${i}`, ...about });
+      b.emit(x, 'ice-candidate', { iceCandidate: 'c', ...about }, { size: 500 * 1024 });
+    }
+    b.happened();
+    expect(b.signaling.sizes['observed-bytes']?.()).toBeLessThanOrEqual(64 * 1024 * 1024);
+    expect(b.signals.events.filter(({ what }) => what === 'bound').length).toBeGreaterThan(0);
+    b.candidate(alice, 'c', { size: 500 * 1024 });
+    expect(b.happened()).toEqual(['legacy gets ice-candidate c of a']);
+  });
+
+  it('both seats are lost: nothing is kept', async () => {
+    const b = bench();
+    const { alice, bob } = await connected(b);
+    b.drop(alice);
+    b.drop(bob);
+    expect(b.live()).toEqual([]);
+    expect(b.signaling.sizes['observed-bytes']?.()).toBe(0);
+    expect(b.candidate(b.connect('alice', 'a2'), 'c').because).toBe('default');
+  });
+});
