@@ -26,10 +26,17 @@ const MOST_BYTES = 64 * 1024 * 1024;
 export interface ClientOptions {
   /** Shown as who makes a change, where the server asks for no token. */
   readonly actor: string;
+  /** For a whole answer; by default 15 s. */
+  readonly answerMs?: number;
+  /** Between two pieces of a stream; by default 10 s. */
+  readonly silenceMs?: number;
 }
 
-export function adminClient({ admin, token }: ClientConfig, { actor }: ClientOptions): AdminClient {
-  const dispatcher = new Agent({ connect: { timeout: CONNECT_MS }, headersTimeout: ANSWER_MS });
+export function adminClient(
+  { admin, token }: ClientConfig,
+  { actor, answerMs = ANSWER_MS, silenceMs = SILENCE_MS }: ClientOptions,
+): AdminClient {
+  const dispatcher = new Agent({ connect: { timeout: CONNECT_MS }, headersTimeout: answerMs });
   const headers: Record<string, string> = { accept: 'application/json', 'x-sigfig-client': 'cli' };
   if (token === undefined) headers['x-sigfig-actor'] = actorName(actor);
   else headers.authorization = `Bearer ${token}`;
@@ -44,7 +51,7 @@ export function adminClient({ admin, token }: ClientConfig, { actor }: ClientOpt
         headers: { ...headers, ...more },
         ...sent,
         // The whole answer, so that one that trickles is not waited for without end.
-        signal: AbortSignal.timeout(ANSWER_MS),
+        signal: AbortSignal.timeout(answerMs),
       });
       const answer = parsed(await whole(response.body));
       if (response.statusCode !== 200) throw refusal(admin, response, answer, token !== undefined);
@@ -65,7 +72,7 @@ export function adminClient({ admin, token }: ClientConfig, { actor }: ClientOpt
           method: 'GET',
           dispatcher,
           headers: { ...headers, accept: 'text/event-stream' },
-          bodyTimeout: SILENCE_MS,
+          bodyTimeout: silenceMs,
           signal,
         });
         const type = String(response.headers['content-type'] ?? '');
@@ -176,9 +183,9 @@ const WHY: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no way to that network',
   ETIMEDOUT: 'no answer in time',
   UND_ERR_CONNECT_TIMEOUT: `no connection within ${CONNECT_MS / 1000} s`,
-  UND_ERR_HEADERS_TIMEOUT: `no answer within ${ANSWER_MS / 1000} s`,
-  UND_ERR_BODY_TIMEOUT: `nothing came for ${SILENCE_MS / 1000} s`,
-  TimeoutError: `no answer within ${ANSWER_MS / 1000} s`,
+  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
+  UND_ERR_BODY_TIMEOUT: 'nothing comes any more',
+  TimeoutError: 'no whole answer in time',
   HTTPParserError: 'it does not speak HTTP',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS; write http:// instead of https://',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS; write http:// instead of https://',

@@ -1,6 +1,7 @@
 // What `sigfig routes …` does: reads and changes the table in force through the admin API, and shows what came of it.
 // Knows nothing of flags, of the watch, or of how routes are decided.
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import type {
   ApplyRequest,
   ChangedBody,
@@ -146,7 +147,8 @@ function withAdvice({ code, error, problems, current }: Failure, { ifVersion }: 
 
 async function fileRequest({ world }: Operation, file: string): Promise<ApplyRequest> {
   try {
-    if (file !== '-') return { yaml: readFileSync(file, 'utf8'), file };
+    // The server takes names of up to 256 characters; in lines about faults the last part of a longer one says enough.
+    if (file !== '-') return { yaml: readFileSync(file, 'utf8'), file: file.length > 256 ? basename(file) : file };
     if (!world.readInput) throw new Error('there is none');
     return { yaml: await world.readInput(), file: 'stdin' };
   } catch (error) {

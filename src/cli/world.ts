@@ -34,7 +34,7 @@ export function processWorld(run: CliWorld['run']): CliWorld {
     err: (text) => void stderr.write(text),
     run,
     terminal: stdout.isTTY ? { rows: () => stdout.rows || 24 } : undefined,
-    ask: stdin.isTTY && stderr.isTTY ? ask : undefined,
+    ask: stdin.isTTY && stderr.isTTY ? (question) => askOn(stdin, stderr, question) : undefined,
     readInput,
     interrupted() {
       const stop = () => gone.abort();
@@ -45,17 +45,22 @@ export function processWorld(run: CliWorld['run']): CliWorld {
   };
 }
 
-async function ask(question: string): Promise<string | undefined> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
+/** One line that a person types; undefined after Ctrl-D and Ctrl-C. */
+export async function askOn(
+  input: NodeJS.ReadableStream,
+  output: NodeJS.WritableStream,
+  question: string,
+): Promise<string | undefined> {
+  const lines = createInterface({ input, output });
   try {
     return await new Promise<string | undefined>((resolve, reject) => {
-      // Ctrl-D and Ctrl-C, which leave the cursor behind the question.
       lines
+        .once('SIGINT', () => lines.close())
         .once('close', () => {
-          process.stderr.write('\n');
+          // The cursor is still behind the question.
+          output.write('\n');
           resolve(undefined);
-        })
-        .once('SIGINT', () => lines.close());
+        });
       lines.question(question).then((answer) => {
         lines.removeAllListeners('close');
         resolve(answer);
