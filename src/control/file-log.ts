@@ -1,5 +1,6 @@
 // Versions of the route table as a file of JSON lines, oldest first: one line and one fsync for each. Several processes may
 // append to it, without a lock: of two lines with one number the first counts. Knows nothing of what a table does.
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -22,6 +23,8 @@ const MOST_PROBLEMS = 5;
  */
 export function fileLog(path: string): RouteLog {
   let index = new LogIndex();
+  // Two processes may have the same to say in the same millisecond: an edit of one routes file.
+  const writer = randomUUID();
 
   /** Looks at what is new behind the index; answers the lines that count. */
   async function scan(handle: FileHandle, problems: string[]): Promise<Line[]> {
@@ -38,7 +41,7 @@ export function fileLog(path: string): RouteLog {
 
   async function understood(handle: FileHandle, line: Line, problems: string[]): Promise<RouteVersion | undefined> {
     const text = (await bytes(handle, line.offset, line.length)).toString('utf8');
-    const read = versionOf(jsonOf(text));
+    const read = versionOf(withoutWriter(jsonOf(text)));
     if (read.ok) return read.version;
     if (problems.length < MOST_PROBLEMS) {
       problems.push(`${path}: version ${line.version} can't be understood and is passed over: ${read.problems[0]}`);
@@ -119,12 +122,15 @@ export function fileLog(path: string): RouteLog {
         }
         ({ size } = await handle.stat());
         // Half a line of somebody else's: ours must not become its end.
-        const text = `${size > index.end ? '\n' : ''}${lineOf(version)}`;
+        const text = `${size > index.end ? '\n' : ''}${lineOf(version, writer)}`;
         await written(handle, text, size);
         if (created) await syncFolder(path);
         const ours = await scan(handle, ignored);
         const first = ours.find((line) => line.version === version.version);
-        if (first && (await bytes(handle, first.offset, first.length)).toString('utf8') === lineOf(version).trimEnd()) {
+        if (
+          first &&
+          (await bytes(handle, first.offset, first.length)).toString('utf8') === lineOf(version, writer).trimEnd()
+        ) {
           // What others have put behind it is found, and answered, at the next append.
           index.backTo(first);
           return {};
@@ -142,7 +148,15 @@ export function fileLog(path: string): RouteLog {
 }
 
 /** The number stands first: the index looks no further. */
-const lineOf = ({ version, ...rest }: RouteVersion): string => `${JSON.stringify({ version, ...rest })}\n`;
+const lineOf = ({ version, ...rest }: RouteVersion, writer: string): string =>
+  `${JSON.stringify({ version, ...rest, writer })}\n`;
+
+/** Who wrote a line says only which of two with one number is whose. */
+function withoutWriter(json: unknown): unknown {
+  if (typeof json !== 'object' || json === null || !('writer' in json)) return json;
+  const { writer: _, ...rest } = json;
+  return rest;
+}
 
 function jsonOf(text: string): unknown {
   try {
@@ -168,7 +182,7 @@ async function written(handle: FileHandle, text: string, size: number): Promise<
   }
 }
 
-/** After a crash in mid-write. What stands before it is untouched. */
+/** After a crash in mid-write. What stands before it is untouched, and so is what another process is writing. */
 async function cutHalfLine(
   handle: FileHandle,
   path: string,
@@ -176,26 +190,39 @@ async function cutHalfLine(
   problems: string[],
   scan: (handle: FileHandle, problems: string[]) => Promise<Line[]>,
 ): Promise<Line[]> {
-  await new Promise((resolve) => setTimeout(resolve, HALF_LINE_MS));
-  const more = await scan(handle, problems);
-  const { size } = await handle.stat();
-  if (size === index.end) return more;
-  const half = size - index.end;
-  const cut = await open(path, 'r+')
-    .then(async (writable) => {
-      try {
-        await writable.truncate(index.end);
-        await writable.sync();
-      } finally {
-        await writable.close();
-      }
-      return 'was cut off';
-    })
-    .catch((error: NodeJS.ErrnoException) => `is passed over (it can't be cut off: ${error.code})`);
-  problems.push(
-    `${path}: ends in half a line of ${half} bytes, as after a crash; it ${cut}, nothing before it is lost`,
-  );
+  const more: Line[] = [];
+  for (let looks = 0; looks < MOST_LOOKS; looks++) {
+    const { size } = await handle.stat();
+    if (size === index.end) return more;
+    const { end } = index;
+    await new Promise((resolve) => setTimeout(resolve, HALF_LINE_MS));
+    more.push(...(await scan(handle, problems)));
+    if (index.end !== end || (await handle.stat()).size !== size) continue;
+    const how = await cut(path, end, size);
+    problems.push(
+      `${path}: ends in half a line of ${size - end} bytes, as after a crash; it ${how}, nothing before it is lost`,
+    );
+    return more;
+  }
   return more;
+}
+/** A file that grows all the time ends in what others are writing. */
+const MOST_LOOKS = 10;
+
+async function cut(path: string, end: number, size: number): Promise<string> {
+  try {
+    const handle = await open(path, 'r+');
+    try {
+      if ((await handle.stat()).size !== size) return 'was left to another process, which has appended to it';
+      await handle.truncate(end);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    return 'was cut off';
+  } catch (error) {
+    return `is passed over (it can't be cut off: ${(error as NodeJS.ErrnoException).code})`;
+  }
 }
 
 async function bytes(handle: FileHandle, offset: number, length: number): Promise<Buffer> {
