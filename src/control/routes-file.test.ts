@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,6 +49,23 @@ describe('at the start', () => {
     await expect(failed).rejects.toMatchObject({
       problems: [expect.stringContaining(`${file}:3: the mode of "calls"`)],
     });
+  });
+
+  test('a broken file is only told where there is another table to be in force; its mend is taken over', async () => {
+    await writeFile(file, BROKEN);
+    const hashes: string[] = [];
+    watched = await watchRoutes(file, {
+      mayBeBroken: true,
+      onTable: (table, hash) => {
+        modes.push(table.mode('/', 'call-offer'));
+        hashes.push(hash);
+      },
+      onProblems: (lines) => problems.push(...lines),
+    });
+    expect({ modes, problems }).toEqual({ modes: [], problems: [expect.stringContaining('the mode of "calls"')] });
+    await writeFile(file, NEW);
+    await expect.poll(() => modes, { timeout: 3_000, interval: 10 }).toEqual(['new']);
+    expect(hashes).toEqual([createHash('sha256').update(NEW).digest('hex')]);
   });
 
   test('so does a file that is not there', async () => {
@@ -110,7 +128,7 @@ describe('while it runs', () => {
     await start();
     await writeFile(file, BROKEN);
     await expect.poll(() => problems.length, { timeout: 2_000, interval: 10 }).toBe(1);
-    expect(problems[0]).toContain(`${file}:3: the mode of "calls" is "fast"; write legacy or new`);
+    expect(problems[0]).toContain(`${file}:3: the mode of "calls" is "fast"; write legacy, new or canary`);
     await writeFile(file, LEGACY);
     await expect.poll(() => modes, { timeout: 3_000, interval: 10 }).toEqual(['new', 'legacy']);
     expect(problems).toHaveLength(1);
