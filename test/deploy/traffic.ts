@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Client, connect, login, type Stack, startStack, until } from '../harness.js';
 
 const routes = `namespaces:
-  /: { calls: { mode: new, guard: { min-samples: 20, max-refusals-percent: 10 } } }
+  /: { calls: { mode: new, guard: { min-samples: 20, max-refusals-percent: 10, max-p99: 10s } } }
   /calls: { call-lifecycle: { mode: canary, percent: 100 } }
 `;
 

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 it('a fault in candidates takes candidates back; the call goes on at the legacy, and so do new ones', async () => {
-  const limits = 'guard: { window: 60s, min-samples: 10 }';
+  const limits = 'guard: { window: 60s, min-samples: 10, max-p99: 10s }';
   on = await startStack({
     routes: `namespaces:
   /:
