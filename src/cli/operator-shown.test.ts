@@ -1,0 +1,158 @@
+// What each command shows: to a person, in a pipe, as JSON; and nothing that a terminal obeys.
+import { describe, expect, test } from 'vitest';
+import type { CallBody, CallsBody, HistoryBody, StatusBody } from '../admin/api.js';
+import { admin, asked, changed, routes, run, useAdmin } from './operator.fixture.js';
+
+useAdmin();
+const NO_STATES = { OFFERING: 0, CONNECTED: 0, RENEGOTIATING: 0, AWAITING_REJOIN: 0 };
+
+describe('what is shown', () => {
+  const id = 'x\x1b[2Jy';
+  const call = {
+    id,
+    ns: '/',
+    conversationId: 'c\u202e1',
+    path: 'legacy',
+    because: 'callee-not-here',
+    state: 'CONNECTED',
+    offerer: 'alice',
+    answerer: null,
+    peeled: ['ice-candidate'],
+    createdAt: Date.now() - 7_500_000,
+    since: Date.now() - 3_900_000,
+  } as const;
+  const counts = { new: 1, legacy: 1, peeled: 1, byState: NO_STATES };
+  const version = { ...changed().version, reason: 'red\x1b[31m' };
+  const instance = {
+    id: 'a1',
+    version: '0.1.0',
+    startedAt: new Date(Date.now() - 7_260_000).toISOString(),
+    self: true,
+    connections: 3,
+    users: 2,
+    calls: counts,
+    lagMs: 1.5,
+    leaseAgeMs: null,
+    draining: false,
+  };
+  const answersOf: Record<string, { path: string; body: unknown; shows: readonly (string | RegExp)[] }> = {
+    'routes list': {
+      path: '/api/routes',
+      body: routes,
+      shows: [
+        'version 7, 2026-11-30 16:22:14Z by carol: a calm hour\n',
+        /^\/ +call-lifecycle +canary 5 % +users alice,bob +legacy +errors 1%, refusals 5%, p99 500ms of 50\+ in 1m00s$/m,
+        /^\/ +call-renegotiation +legacy +- +refuse/m,
+      ],
+    },
+    'routes history': {
+      path: '/api/routes/history',
+      body: { versions: [version], more: true } satisfies HistoryBody,
+      shows: [
+        /^8 +2026-11-30 16:23:00Z +ops +cli +set +\/ call-lifecycle: legacy → canary 5 %.* red\\u001b\[31m$/m,
+        'older ones: sigfig routes history --before 8\n',
+      ],
+    },
+    'calls list': {
+      path: '/api/calls',
+      body: { total: 9, counts, calls: [call] } satisfies CallsBody,
+      shows: [
+        /^x\\u001b\[2Jy +\/ +legacy \(ice-candidate here\) +callee-not-here +CONNECTED +1h\d\dm +2h\d\dm +alice +\? +c\\u202e1$/m,
+        'newest 1 of 9; live: 1 call on new, 1 on legacy (1 with relays here)\n',
+      ],
+    },
+    'calls show x': {
+      path: '/api/calls/x',
+      body: {
+        id,
+        namespace: '/',
+        conversationId: 'c1',
+        call,
+        timeline: [
+          { at: 1_000, from: 'IDLE', to: 'OFFERING', because: 'ok', event: 'call-offer' },
+          { at: 3_500, from: 'OFFERING', to: 'CONNECTED', because: 'ok', event: 'call-answer' },
+        ],
+      } satisfies CallBody,
+      shows: [
+        'conversation  c1 in /\n',
+        'path          legacy (ice-candidate here) (callee-not-here)\n',
+        /^state +CONNECTED for 1h\d\dm$/m,
+        /^1970-01-01 00:00:03Z +\+2\.5s +OFFERING +CONNECTED +call-answer +ok$/m,
+      ],
+    },
+    status: {
+      path: '/api/status',
+      body: {
+        version: '0.1.0',
+        startedAt: instance.startedAt,
+        ready: false,
+        reasons: ['draining'],
+        routes: { version: 7, summary: '/: all', log: null, problem: 'ENOSPC' },
+        legacy: [{ url: 'http://l', reachable: false }],
+        instances: [instance],
+        guard: [
+          {
+            ns: '/',
+            group: 'call-lifecycle',
+            state: 'tripped',
+            limits: null,
+            figures: { event: 'call-offer', samples: 80, errors: 4, refusals: 1, p99Ms: 12 },
+            trippedAt: '2026-11-30T16:22:14Z',
+            reason: '4 of 80 failed',
+          },
+        ],
+      } satisfies StatusBody,
+      shows: [
+        /^sigfig 0\.1\.0, up 2h\d\dm, not ready: draining$/m,
+        'in memory only; versions are lost with the process\n',
+        'ENOSPC\n',
+        'http://l not reachable\n',
+        /^a1 \* +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +alone$/m,
+        /^\/ +call-lifecycle +tripped +80 +4 +1 +12ms +off +4 of 80 failed$/m,
+      ],
+    },
+  };
+
+  test.each(Object.keys(answersOf))('%s', async (words) => {
+    const { path = '', body, shows = [] } = answersOf[words] ?? {};
+    admin.answers = { [`GET ${path}`]: [200, body] };
+    const { code, out, err } = await run(words);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    for (const text of shows) {
+      if (typeof text === 'string') expect(out).toContain(text);
+      else expect(out).toMatch(text);
+    }
+    expect(out.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+
+    // The same as JSON: what the server answered, and nothing that a terminal obeys.
+    const asJson = await run(`${words} --json`);
+    expect(JSON.parse(asJson.out)).toEqual(body);
+    expect(asJson.out.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+
+    // Colours on a terminal only, and nothing else of the text is another.
+    const terminal = { rows: () => 24 };
+    const coloured = await run(words, { terminal });
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours are looked for
+    const sgr = /\x1b\[\d+m/g;
+    expect(coloured.out).toMatch(sgr);
+    const still = (text: string) => text.replace(/\d+h\d\dm/g, 'AGE');
+    expect(still(coloured.out.replace(sgr, '').replaceAll(/ +$/gm, ''))).toBe(still(out));
+    const plain = await run(words, { terminal, env: { SIGFIG_ADMIN: admin.url, NO_COLOR: '1' } });
+    expect(still(plain.out)).toBe(still(out));
+  });
+
+  test('routes list --yaml is the file', async () => {
+    admin.answers = { 'GET /api/routes': [200, routes] };
+    expect((await run('routes list --yaml')).out).toBe(routes.yaml);
+  });
+
+  test('a call that has ended, and the end of one', async () => {
+    admin.answers = {
+      'GET /api/calls/c1': [200, { id: 'c1', namespace: '/', conversationId: 'c', call: null, timeline: [] }],
+      'POST /api/calls/c1/end': [200, { id: 'c1', ended: true }],
+    };
+    expect((await run('calls show c1')).out).toMatch(/^state +ended$/m);
+    expect((await run("calls end c1 --reason 'asked for'")).out).toBe('call c1 has ended\n');
+    expect(asked.at(-1)?.body).toEqual({ reason: 'asked for' });
+  });
+});
