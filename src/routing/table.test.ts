@@ -352,6 +352,8 @@ describe('the files that come along', () => {
   const file = (name: string) => readFileSync(new URL(`../../routes/${name}`, import.meta.url), 'utf8');
   test.each([
     ['all-legacy.yaml', '/: call-lifecycle legacy, ice-candidate legacy, call-renegotiation legacy'],
+    ['relays-new.yaml', '/: call-lifecycle legacy, ice-candidate new, call-renegotiation new'],
+    ['calls-canary.yaml', '/: call-lifecycle canary 5 %, ice-candidate canary 5 %, call-renegotiation canary 5 %'],
     ['calls-new.yaml', '/: call-lifecycle new, ice-candidate new, call-renegotiation new'],
     ['calls-new-sole.yaml', '/: call-lifecycle new (sole), ice-candidate new (sole), call-renegotiation new (sole)'],
   ])('%s', (name, summary) => {
