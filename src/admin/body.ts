@@ -16,10 +16,15 @@ export async function bodyOf(request: IncomingMessage): Promise<Read> {
   }
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes <= mostBodyBytes) chunks.push(chunk);
-    else if (bytes > MOST_DISCARDED_BYTES) break;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes <= mostBodyBytes) chunks.push(chunk);
+      else if (bytes > MOST_DISCARDED_BYTES) break;
+    }
+  } catch {
+    // Its sender left, or took too long: nobody reads the answer.
+    return refuse('invalid', ['the body ended early; send it whole']);
   }
   if (bytes > mostBodyBytes) {
     return refuse('too-large', [`the body has over ${mostBodyBytes / 1024} KiB; is it a request of this API?`], {

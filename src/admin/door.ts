@@ -27,7 +27,7 @@ export interface Door {
 export function door(tokens: Tokens | undefined, clock?: Pick<Clock, 'now'>): Door {
   const limits: Readonly<Record<'read' | 'change', Limit>> = {
     read: limit({ burst: 200, perSecond: 50 }, clock),
-    change: limit({ burst: 50, perSecond: 10 }, clock),
+    change: limit({ burst: 100, perSecond: 10 }, clock),
   };
   // Whoever guesses tokens, or loads pages. One that is right gets in all the same.
   const strangers = limit({ burst: 10, perSecond: 1 }, clock);

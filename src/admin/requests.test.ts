@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import net from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Bed, call, fakeCalls, startBed } from './admin.fixture.js';
 
@@ -76,6 +78,18 @@ describe('input', () => {
       const told = await bed.ask('/api/routes/legacy', { body: { reason: 'x'.repeat(kilobytes * 1024) } });
       expect(told, `${kilobytes}`).toMatchObject({ status: 413, body: { error: 'too-large' } });
     }
+  });
+
+  it('that ends early is no fault of ours', async () => {
+    const bed = await started();
+    const socket = net.connect(bed.port, '127.0.0.1');
+    const head = 'POST /api/routes/legacy HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n';
+    await once(socket, 'connect');
+    await new Promise((written) => socket.write(`${head}Content-Length: 100\r\n\r\n{"rea`, written));
+    const refused = () => bed.signals.events.filter(({ what }) => what === 'operatorRefused').length;
+    socket.destroy();
+    await expect.poll(refused).toBe(1);
+    expect(bed.signals.events.map(({ what }) => what)).not.toContain('internalError');
   });
 
   it('an id may hold anything', async () => {

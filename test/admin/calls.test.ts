@@ -9,6 +9,7 @@ import type {
   PlanBody,
   StatusBody,
 } from '../../src/admin/api.js';
+import { misfits } from '../../src/admin/described.fixture.js';
 import { type Client, connect, type Stack, startStack, until } from '../harness.js';
 
 let stack: Stack;
@@ -18,12 +19,16 @@ beforeAll(async () => {
 });
 afterAll(() => stack.close());
 
+/** Every answer is held to its description. */
 async function ask<Body>(path: string, body?: object): Promise<{ readonly status: number; readonly body: Body }> {
   const response = await fetch(stack.proxy.adminUrl + path, {
     ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
     headers: { 'content-type': 'application/json' },
   });
-  return { status: response.status, body: (await response.json()) as Body };
+  const told = (await response.json()) as Body;
+  const at = path.replace(/\?.*/, '').replace(/^\/api\/calls\/[^/]+/, '/api/calls/{id}');
+  expect(misfits(at, body ? 'POST' : 'GET', response.status, told), path).toEqual([]);
+  return { status: response.status, body: told };
 }
 const set = (mode: string, more: object = {}) =>
   ask<ChangedBody>('/api/routes/set', { target: 'calls', mode, reason: 'a test', ...more });
@@ -62,7 +67,14 @@ describe('calls of either path', () => {
     const shown = await ask<CallBody>(`/api/calls/${call!.id}`);
     const states = shown.body.timeline.map(({ from, to }) => `${from} → ${to}`);
     expect(states.slice(-2)).toEqual(['IDLE → OFFERING', 'OFFERING → CONNECTED']);
-    for (const path of ['/api/calls', `/api/calls/${call!.id}`, '/api/live', '/api/status', '/api/routes/history']) {
+    for (const path of [
+      '/api/calls',
+      `/api/calls/${call!.id}`,
+      '/api/live',
+      '/api/status',
+      '/api/routes',
+      '/api/routes/history',
+    ]) {
       expect(JSON.stringify((await ask(path)).body)).not.toContain('SECRET');
     }
     await leave(old, young);
