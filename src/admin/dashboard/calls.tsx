@@ -18,13 +18,15 @@ export function Calls() {
   const [search, setSearch] = useState('');
   const [path, setPath] = useState('');
   const [state, setState] = useState('');
-  const [open, setOpen] = useState<string | null>(null);
+  const [open, setOpen] = useState<LiveCall | null>(null);
   const [ending, setEnding] = useState<LiveCall | null>(null);
   const sought = useSettled(search.trim(), 250);
   const query = new URLSearchParams({ limit: String(NEWEST) });
   for (const [key, value] of Object.entries({ search: sought, path, state })) if (value) query.set(key, value);
   const { data, problems } = useFetched<CallsBody>(`api/calls?${query}`, null, REFRESH_MS);
   const ids = { search: useId('search'), path: useId('path'), state: useId('state') };
+  // The one that is looked at stays when it ends, or is not among those sought.
+  const gone = open && data && !data.calls.some(({ id }) => id === open.id) ? open : null;
   const filtered = sought !== '' || path !== '' || state !== '';
   return (
     <section class="panel calls" aria-labelledby="calls">
@@ -64,10 +66,10 @@ export function Calls() {
         </select>
       </search>
       <Problems lines={problems} />
-      {data && data.calls.length === 0 && (
+      {data && data.calls.length === 0 && !gone && (
         <p class="empty">{filtered ? 'No live call is like that.' : 'No call is live now.'}</p>
       )}
-      {data && data.calls.length > 0 && (
+      {data && (data.calls.length > 0 || gone) && (
         <div class="scroll">
           <table>
             <thead>
@@ -86,12 +88,13 @@ export function Calls() {
               </tr>
             </thead>
             <tbody>
-              {data.calls.map((call) => (
+              {(gone ? [gone, ...data.calls] : data.calls).map((call) => (
                 <Row
                   key={call.id}
                   call={call}
-                  open={open === call.id}
-                  onToggle={() => setOpen(open === call.id ? null : call.id)}
+                  gone={call === gone}
+                  open={open?.id === call.id}
+                  onToggle={() => setOpen(open?.id === call.id ? null : call)}
                   onEnd={() => setEnding(call)}
                 />
               ))}
@@ -111,12 +114,14 @@ function shown({ total, calls }: CallsBody, filtered: boolean): string {
 
 interface RowProps {
   readonly call: LiveCall;
+  /** It is not in the list any more; only its timeline is new. */
+  readonly gone: boolean;
   readonly open: boolean;
   onToggle(): void;
   onEnd(): void;
 }
 
-function Row({ call, open, onToggle, onEnd }: RowProps) {
+function Row({ call, gone, open, onToggle, onEnd }: RowProps) {
   const { now } = useShared();
   return (
     <>
@@ -139,10 +144,10 @@ function Row({ call, open, onToggle, onEnd }: RowProps) {
           {call.peeled.length > 0 && <span class="muted">; {call.peeled.join(', ')} here</span>}
         </td>
         <td data-label="State" class="state">
-          <StateName state={call.state} />
+          {gone ? NOTHING : <StateName state={call.state} />}
         </td>
         <td data-label="Age" class="number">
-          {duration(now - call.createdAt)}
+          {gone ? NOTHING : duration(now - call.createdAt)}
         </td>
       </tr>
       {open && (
@@ -179,15 +184,15 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
   const path = `api/calls/${encodeURIComponent(call.id)}`;
   const { data, problems, busy } = useFetched<CallBody>(path, null, REFRESH_MS);
   // As new as the timeline below it.
-  const { state, since } = data?.call ?? call;
+  const newest = data ? data.call : call;
   const began = data?.timeline[0]?.at ?? call.createdAt;
   return (
     <div class="timeline">
       <div class="line">
         <p>
-          Call <code>{call.id}</code>, {state} for {duration(now - since)}
+          Call <code>{call.id}</code>, {newest ? `${newest.state} for ${duration(now - newest.since)}` : 'ended'}
         </p>
-        {call.path === 'new' && (
+        {newest?.path === 'new' && (
           <button type="button" class="small" disabled={!online} onClick={onEnd}>
             End call…
           </button>

@@ -29,12 +29,18 @@ describe('what an operator fills in', () => {
         mode: 'canary',
         percent: 2.5,
         users: ['alice', 'bob'],
-        conversations: [],
-        excludeUsers: [],
         excludeConversations: ['c1'],
         fallback: 'legacy',
       },
     });
+  });
+
+  it('leaves a list that was not touched to what is in force by then', () => {
+    expect(ask({ ...draftOf(canary), percent: '6' }, canary)).toEqual({
+      ok: true,
+      request: { namespace: '/', target: 'call-lifecycle', mode: 'canary', percent: 6 },
+    });
+    expect(ask({ ...draftOf(canary), users: '' }, canary)).toMatchObject({ request: { users: [] } });
   });
 
   it('takes the usual fallback of the mode along, and gives the old one back', () => {

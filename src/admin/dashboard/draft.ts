@@ -75,14 +75,11 @@ export function requestOf(draft: Draft, from: GroupRoute, namespace: string, tar
   if (mode === 'canary') {
     const percent = number(draft.percent, 'Share', 0, 100);
     if (Math.abs(percent * 100 - Math.round(percent * 100)) > 1e-6) problems.push('Share: at most two decimals');
-    request = {
-      ...request,
-      percent,
-      users: names(draft.users),
-      conversations: names(draft.conversations),
-      excludeUsers: names(draft.excludeUsers),
-      excludeConversations: names(draft.excludeConversations),
-    };
+    request = { ...request, percent };
+    const before = draftOf(from);
+    for (const field of ['users', 'conversations', 'excludeUsers', 'excludeConversations'] as const) {
+      if (draft[field] !== before[field]) request = { ...request, [field]: names(draft[field]) };
+    }
   }
   if (mode === 'new' && draft.sole !== from.sole) request = { ...request, sole: draft.sole };
   if (mode !== 'legacy' && (draft.fallback !== from.fallback || mode !== from.mode)) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { route } from '../../routing/route.js';
 import type { GuardBody } from '../api.js';
-import { clock, duration, guardFigures, milliseconds, rate, routeDetails, routeName } from './format.js';
+import { clock, duration, guardFigures, milliseconds, rate, routeChanges, routeDetails, routeName } from './format.js';
 
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 
@@ -54,6 +54,34 @@ describe('a route as text', () => {
     ]);
     expect(routeDetails(route({ mode: 'new' }))).toEqual(['no fallback']);
     expect(routeDetails(route({ mode: 'legacy' }))).toEqual([]);
+  });
+});
+
+describe('what a change changes besides mode and share', () => {
+  const canary = (more = {}) => route({ mode: 'canary', canary: { percent: 5, users: ['a', 'b'], ...more } });
+  const { guard } = route({ mode: 'new' });
+  it.each([
+    ['nothing', canary(), canary({ percent: 9 }), []],
+    ['a list', canary(), canary({ users: ['b', 'c'] }), ['always c', 'no longer always a']],
+    ['a new canary', route({ mode: 'legacy' }), canary(), ['always a, b']],
+    [
+      'a long list',
+      canary({ users: [] }),
+      canary({ users: ['1', '2', '3', '4', '5', '6'] }),
+      ['always 1, 2, 3, 4 and 2 more'],
+    ],
+    ['exclusions', canary(), canary({ exclude: { users: ['x'], conversations: [] } }), ['never x']],
+    ['the salt', canary(), canary({ salt: 'z' }), ['another salt, so another share']],
+    ['the fallback', route({ mode: 'new' }), route({ mode: 'new', fallback: 'legacy' }), ['falls back to legacy']],
+    ['a guard that goes', route({ mode: 'new' }), route({ mode: 'new', guard: null }), ['guard off']],
+    [
+      'limits',
+      route({ mode: 'new' }),
+      route({ mode: 'new', guard: guard && { ...guard, maxErrors: 0.02, windowMs: 30_000 } }),
+      ['guard: errors over 2 %', 'guard: window of 30 s'],
+    ],
+  ])('%s', (_, before, after, changes) => {
+    expect(routeChanges(before, after).map(plain)).toEqual(changes);
   });
 });
 

@@ -67,6 +67,50 @@ export function routeDetails(route: GroupRoute): readonly string[] {
   return details;
 }
 
+/** What differs besides mode and share, a few words each. */
+export function routeChanges(before: GroupRoute, after: GroupRoute): readonly string[] {
+  const changes: string[] = [];
+  const [was, is] = [before.canary, after.canary];
+  if (is) {
+    changes.push(
+      ...listChanges('always', was?.users, is.users),
+      ...listChanges('always', was?.conversations, is.conversations),
+      ...listChanges('never', was?.exclude.users, is.exclude.users),
+      ...listChanges('never', was?.exclude.conversations, is.exclude.conversations),
+    );
+    if (was && was.salt !== is.salt) changes.push('another salt, so another share');
+  }
+  if (before.mode !== 'legacy' && after.mode !== 'legacy' && before.fallback !== after.fallback) {
+    changes.push(after.fallback === 'legacy' ? 'falls back to legacy' : 'no fallback');
+  }
+  if (before.guard === null && after.guard !== null) changes.push('guard on');
+  if (before.guard !== null && after.guard === null) changes.push('guard off');
+  if (before.guard && after.guard) {
+    const { windowMs, minSamples, maxErrors, maxRefusals, maxP99Ms } = after.guard;
+    if (maxErrors !== before.guard.maxErrors) changes.push(`guard: errors over ${percent(maxErrors * 100)}`);
+    if (maxRefusals !== before.guard.maxRefusals) changes.push(`guard: refusals over ${percent(maxRefusals * 100)}`);
+    if (maxP99Ms !== before.guard.maxP99Ms) changes.push(`guard: p99 over ${milliseconds(maxP99Ms)}`);
+    if (windowMs !== before.guard.windowMs) changes.push(`guard: window of ${count(windowMs / 1000)}\u00a0s`);
+    if (minSamples !== before.guard.minSamples) changes.push(`guard: from ${some(minSamples, 'event')} on`);
+  }
+  return changes;
+}
+
+/** Longer lists are counted. */
+const NAMED = 4;
+
+function listChanges(what: string, before: readonly string[] = [], after: readonly string[] = []): readonly string[] {
+  const named = (all: readonly string[]) =>
+    all.slice(0, NAMED).join(', ') + (all.length > NAMED ? ` and ${count(all.length - NAMED)} more` : '');
+  const [old, now] = [new Set(before), new Set(after)];
+  const added = after.filter((one) => !old.has(one));
+  const gone = before.filter((one) => !now.has(one));
+  return [
+    ...(added.length > 0 ? [`${what} ${named(added)}`] : []),
+    ...(gone.length > 0 ? [`no longer ${what} ${named(gone)}`] : []),
+  ];
+}
+
 export const guardWord: Readonly<Record<GuardBody['state'], string>> = {
   off: 'off',
   inconclusive: 'too few samples',

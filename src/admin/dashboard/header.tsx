@@ -3,6 +3,7 @@
 import type { RoutesBody, StatusBody } from '../api.js';
 import { count, duration } from './format.js';
 import { LegacySwitch } from './legacy-switch.js';
+import { keepToken } from './session.js';
 import { useShared } from './shared.js';
 
 interface Props {
@@ -11,7 +12,7 @@ interface Props {
 }
 
 export function Header({ status, routes }: Props) {
-  const { live, online, now } = useShared();
+  const { live, online, now, nameless } = useShared();
   const { calls } = live;
   return (
     <header>
@@ -38,9 +39,21 @@ export function Header({ status, routes }: Props) {
           }
         />
       </dl>
-      <LegacySwitch />
+      <div class="acts">
+        {!nameless && (
+          <button type="button" class="quiet" onClick={signOut}>
+            Sign out
+          </button>
+        )}
+        <LegacySwitch />
+      </div>
     </header>
   );
+}
+
+function signOut(): void {
+  keepToken(null);
+  location.reload();
 }
 
 function Health({ status }: { readonly status: StatusBody | null }) {

@@ -1,5 +1,6 @@
 // Tells the operator what the last change did. Knows nothing of how it was made.
 import type { ChangedBody } from '../api.js';
+import { useShared } from './shared.js';
 
 export type Notice = { readonly change: ChangedBody } | { readonly line: string };
 
@@ -8,8 +9,12 @@ interface Props {
   onDismiss(): void;
 }
 
-export function NoticeBar({ notice, onDismiss }: Props) {
-  const unwritten = notice && 'change' in notice ? notice.change.unwritten : null;
+export function NoticeBar({ notice: given, onDismiss }: Props) {
+  const { live } = useShared();
+  const change = given && 'change' in given ? given.change : null;
+  // What came after it makes it old news.
+  const notice = change && live.routes.version > change.version.version ? null : given;
+  const unwritten = change?.unwritten ?? null;
   return (
     <div role="status">
       {notice && (

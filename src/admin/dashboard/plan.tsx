@@ -5,7 +5,7 @@ import type { PlanBody } from '../api.js';
 import { RouteBadge } from './badge.js';
 import { type Client, problemsOf } from './client.js';
 import { Problems } from './dialog.js';
-import { routeDetails } from './format.js';
+import { routeChanges } from './format.js';
 import { useSettled } from './shared.js';
 
 export interface Preview {
@@ -94,7 +94,7 @@ export function Differences({ differences }: { readonly differences: readonly Di
             →
           </span>
           <span class="visually-hidden">becomes</span> <RouteBadge route={after} />
-          {sameName(before, after) && <span class="muted"> {routeDetails(after).join(', ') || 'guard changed'}</span>}
+          <Details changes={routeChanges(before, after)} />
         </li>
       ))}
       {more > 0 && <li class="muted">and {more} more</li>}
@@ -102,5 +102,6 @@ export function Differences({ differences }: { readonly differences: readonly Di
   );
 }
 
-const sameName = (a: Difference['before'], b: Difference['after']) =>
-  a.mode === b.mode && a.sole === b.sole && a.canary?.percent === b.canary?.percent;
+function Details({ changes }: { readonly changes: readonly string[] }) {
+  return changes.length > 0 ? <span class="muted"> {changes.join('; ')}</span> : null;
+}

@@ -142,6 +142,7 @@ function Another({ named, onChange }: AnotherProps) {
     <details class="another">
       <summary>Another namespace</summary>
       <form
+        class="another-form"
         noValidate
         onSubmit={(event) => {
           event.preventDefault();

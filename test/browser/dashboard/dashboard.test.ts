@@ -185,7 +185,11 @@ describe('an operator', () => {
     await operator.confirm('End call', 'asked for by support');
     expect(await a.next('call-ended')).toMatchObject({ conversationId });
     await operator.sees(`The call in ${conversationId} was ended.`);
-    await until(async () => (await ask<CallsBody>('calls')).total === 1, 'one call is left');
+    // It stays to be looked at.
+    await timeline.nth(3).waitFor();
+    expect(await timeline.nth(3).textContent()).toMatch(/CONNECTED → ENDED.*operator/);
+    await calls.getByText(/, ended$/).waitFor();
+    expect((await ask<CallsBody>('calls')).total).toBe(1);
   });
 
   test('takes a namespace into the table that it does not name yet', async () => {

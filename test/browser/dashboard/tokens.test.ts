@@ -82,6 +82,8 @@ test('a token for operating changes under its own name, is kept for the tab, and
   const another = await arrive();
   await another.page.getByLabel('Token').waitFor();
   await another.leave();
+  await operator.button('Sign out').click();
+  await operator.page.getByLabel('Token').waitFor();
   await operator.leave();
 });
 
