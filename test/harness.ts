@@ -12,8 +12,10 @@ import type { Running } from '../src/main.js';
 import { createLogger } from '../src/telemetry/log.js';
 
 export const allLegacy = 'namespaces: {}\n';
-export const callsNew = 'namespaces:\n  /: { calls: new }\n  /calls: { calls: new }\n';
-export const callsSole = 'namespaces:\n  /: { calls: { mode: new, sole: true } }\n';
+/** Without guards, so that a fault which a test injects takes nothing back; test/guard/ is about those. */
+export const callsNew =
+  'namespaces:\n  /: { calls: { mode: new, guard: off } }\n  /calls: { calls: { mode: new, guard: off } }\n';
+export const callsSole = 'namespaces:\n  /: { calls: { mode: new, sole: true, guard: off } }\n';
 
 export interface Proxy {
   readonly url: string;

@@ -82,12 +82,14 @@ export async function startStub(
   return { ...process, url: process.ready };
 }
 
+/** Without guards: on a busy machine one could take the calls back, and then what is played on a path is not played there. */
+const served = '{ mode: new, guard: off }';
+const relays = `{ ice-candidate: ${served}, call-renegotiation: ${served} }`;
 export const routeTables = {
   legacy: 'namespaces: {}\n',
-  new: 'namespaces:\n  /: { calls: new }\n  /calls: { calls: new }\n',
+  new: `namespaces:\n  /: { calls: ${served} }\n  /calls: { calls: ${served} }\n`,
   /** Relays alone; whoever owns the call is the legacy. */
-  peeled:
-    'namespaces:\n  /: { ice-candidate: new, call-renegotiation: new }\n  /calls: { ice-candidate: new, call-renegotiation: new }\n',
+  peeled: `namespaces:\n  /: ${relays}\n  /calls: ${relays}\n`,
 } as const;
 
 export interface ProxyProcess extends Process {
