@@ -166,7 +166,7 @@ export function fakeCalls(all: LiveCall[] = []): FakeCalls {
       (call) =>
         (path === undefined || call.path === path) &&
         (state === undefined || call.state === state) &&
-        (ns === undefined || call.ns === ns) &&
+        (ns === undefined || (typeof ns === 'string' ? [ns] : ns).includes(call.ns)) &&
         (search === undefined || call.conversationId.includes(search)),
     );
   const end = (which: readonly LiveCall[]) => {

@@ -57,7 +57,7 @@ export function createApp(options: AppOptions): App {
     if (endpoint.access === 'operate' && access !== 'operate') {
       return refused(refuse('forbidden', [`the token of ${who.actor} may only read; this needs one of kind operate`]));
     }
-    const often = endpoint.always ? null : entrance.often(asked, endpoint.access === 'read' ? 'read' : 'change');
+    const often = endpoint.always ? null : entrance.often(asked, endpoint.limit);
     if (often) return refused(often);
     const raw = endpoint.method === 'GET' ? queryOf(incoming) : await bodyOf(incoming);
     if ('status' in raw) return refused(raw);

@@ -59,6 +59,8 @@ export interface Endpoint {
   readonly access: Access;
   /** Of the query string for GET, of the body for POST. */
   readonly input: z.ZodObject;
+  /** Counted as a change or as a read. */
+  readonly limit: 'read' | 'change';
   /** Never refused for asking too often: taking everything back must always work. */
   readonly always?: true;
   run(asked: { readonly input: never; readonly id: string; readonly who: Who }): Promise<Answer>;
@@ -353,9 +355,9 @@ type Run<S extends z.ZodObject> = (asked: {
 }) => Promise<Answer>;
 
 function get<S extends z.ZodObject>(path: string, input: S, run: Run<S>): Endpoint {
-  return { method: 'GET', path, access: 'read', input, run: run as Endpoint['run'] };
+  return { method: 'GET', path, access: 'read', limit: 'read', input, run: run as Endpoint['run'] };
 }
 
 function post<S extends z.ZodObject>(path: string, access: Access, input: S, run: Run<S>): Endpoint {
-  return { method: 'POST', path, access, input, run: run as Endpoint['run'] };
+  return { method: 'POST', path, access, limit: 'change', input, run: run as Endpoint['run'] };
 }

@@ -44,12 +44,9 @@ export async function livePlan(
       (after.canary?.users ?? []).filter((user) => connected.socketsOf(ns, user).length > 0),
     ),
   ).size;
-  const liveCalls = { new: 0, legacy: 0 };
-  for (const ns of namespaces) {
-    for (const path of ['new', 'legacy'] as const) {
-      liveCalls[path] += (await calls.list({ ns, path, limit: 1 })).total;
-    }
-  }
+  const live = async (path: 'new' | 'legacy') => (await calls.list({ ns: namespaces, path, limit: 1 })).total;
+  const liveCalls =
+    namespaces.length === 0 ? { new: 0, legacy: 0 } : { new: await live('new'), legacy: await live('legacy') };
   const figures = {
     from,
     differences,

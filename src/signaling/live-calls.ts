@@ -147,7 +147,7 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
 }
 
 function matches(call: LiveCall, { state, search, ns }: CallFilter): boolean {
-  if (ns !== undefined && call.ns !== ns) return false;
+  if (ns !== undefined && (typeof ns === 'string' ? call.ns !== ns : !ns.includes(call.ns))) return false;
   if (state !== undefined && call.state !== state) return false;
   if (search === undefined || search === '') return true;
   const part = search.toLowerCase();

@@ -46,7 +46,8 @@ export interface CallFilter {
   readonly state?: string | undefined;
   /** Part of a call's id, conversation or user. */
   readonly search?: string | undefined;
-  readonly ns?: string | undefined;
+  /** One namespace, or any of several. */
+  readonly ns?: string | readonly string[] | undefined;
   readonly limit: number;
 }
 
