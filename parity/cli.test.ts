@@ -72,13 +72,13 @@ describe('parity run', () => {
       '--only',
       'offer-answer-end*',
       '--path',
-      'legacy,proxy-new',
+      'legacy,proxy-new,peeled',
       '--report',
       report,
     );
     expect({ code, err }, out).toEqual({ code: 0, err: '' });
-    expect(out).toMatch(/legacy\/websocket .*proxy-new\/polling/);
-    expect(out).toMatch(/^offer-answer-end( +✓){4}$/m);
+    expect(out).toMatch(/legacy\/websocket .*peeled\/polling/);
+    expect(out).toMatch(/^offer-answer-end( +✓){6}$/m);
     expect(await readFile(join(report, 'report.html'), 'utf8')).toContain('Every path behaves as expected');
     expect(JSON.parse(await readFile(join(report, 'report.json'), 'utf8'))).toMatchObject({ counts: { differs: 0 } });
     expect(await readFile(join(report, 'junit.xml'), 'utf8')).toContain('failures="0"');
@@ -181,7 +181,8 @@ describe('what can not be run is one line and exit code 2', () => {
 
   it('nothing to play: a path that is not to be had must not look like one without differences', async () => {
     const files = await given(scenario('Not a participant'));
-    const { code, err } = await parity('run', '--path', 'peeled', ...files);
+    const own = ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'secret')];
+    const { code, err } = await parity('run', ...own, '--path', 'peeled', ...files);
     expect({ code, err }).toEqual({ code: 2, err: 'parity: nothing of this could be played\n' });
   });
 

@@ -21,7 +21,7 @@ interface Flags {
   legacy?: string;
   proxy?: string;
   admin?: string;
-  proxyIs: 'proxy-legacy' | 'proxy-new';
+  proxyIs: Exclude<PathName, 'legacy'>;
   tokenCommand?: string;
   jwtSecretFile?: string;
   conversation: string;
