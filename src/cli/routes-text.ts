@@ -1,7 +1,15 @@
 // Routes, changes and versions as text for a person. Knows nothing of how they were got.
 import type { ChangedBody, HistoryBody, PlanBody, RoutesBody, VersionBody } from '../admin/api.js';
 import type { Difference } from '../routing/change.js';
-import { type Canary, type GroupRoute, type GuardLimits, groupNames, type Mode, shownRoute } from '../routing/route.js';
+import {
+  type Canary,
+  type Group,
+  type GroupRoute,
+  type GuardLimits,
+  groupNames,
+  type Mode,
+  shownRoute,
+} from '../routing/route.js';
 import { counted, harmless, type Style, share, span, table, time } from './show.js';
 
 /** The table in force, a line for each group of each namespace. */
@@ -38,7 +46,7 @@ export function diffText(file: string, { from, differences, lines }: PlanBody, s
 }
 
 function listed(head: string, differences: readonly Difference[], lines: readonly string[], style: Style): string {
-  const shown = differences.map((difference) => `  ${differenceText(difference, style)}`);
+  const shown = differenceTexts(differences, style).map((text) => `  ${text}`);
   return `${[head, ...shown, ...lines.map(harmless)].join('\n')}\n`;
 }
 
@@ -68,13 +76,28 @@ export function historyText({ versions, more }: HistoryBody, style: Style): stri
 
 /** In one cell: the first difference, and how many more. */
 function changes({ differences }: VersionBody): string {
-  const [first, ...rest] = differences;
-  if (!first) return '-';
-  return `${differenceText(first)}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+  const [first, ...rest] = differenceTexts(differences);
+  if (first === undefined) return '-';
+  return `${first}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
 }
 
-/** `/ call-lifecycle: legacy → canary 5 %, users +alice,bob`. */
-export function differenceText({ ns, group, before, after }: Difference, style?: Style): string {
+/** `/ call-lifecycle: legacy → canary 5 %, users +alice,bob`; one of `calls` where all three groups change in the same way. */
+export function differenceTexts(differences: readonly Difference[], style?: Style): readonly string[] {
+  const named = new Map<string, { ns: string; text: string; groups: Group[] }>();
+  for (const difference of differences) {
+    const { ns, group } = difference;
+    const text = changeText(difference, style);
+    const alike = named.get(`${ns} ${text}`);
+    if (alike) alike.groups.push(group);
+    else named.set(`${ns} ${text}`, { ns, text, groups: [group] });
+  }
+  return [...named.values()].flatMap(({ ns, text, groups }) => {
+    const names = groups.length === groupNames.length ? ['calls'] : groups;
+    return names.map((name) => `${harmless(ns)} ${name}: ${text}`);
+  });
+}
+
+function changeText({ before, after }: Difference, style?: Style): string {
   const parts: string[] = [];
   const [was, is] = [shownRoute(before), shownRoute(after)];
   if (was !== is) parts.push(`${was} → ${style ? coloured(after, style) : is}`);
@@ -93,7 +116,7 @@ export function differenceText({ ns, group, before, after }: Difference, style?:
   if (before.fallback !== after.fallback) parts.push(`fallback ${before.fallback} → ${after.fallback}`);
   const [guarded, guards] = [limits(before.guard), limits(after.guard)];
   if (guarded !== guards) parts.push(`guard ${guarded} → ${guards}`);
-  return `${harmless(ns)} ${group}: ${parts.join(', ') || is}`;
+  return parts.join(', ') || is;
 }
 
 const LISTS: readonly (readonly [string, (canary: Canary) => readonly string[]])[] = [

@@ -112,9 +112,7 @@ describe('an evening of an operator', () => {
 
     const set = await sigfig([...canary, '--reason', 'the first one']);
     expect(set).toMatchObject({ code: 0, err: '' });
-    expect(set.out).toMatch(
-      /^version 2 is in force on 1 of 1 instance\n {2}\/ call-lifecycle: legacy → canary 0 %, users /,
-    );
+    expect(set.out).toMatch(/^version 2 is in force on 1 of 1 instance\n {2}\/ calls: legacy → canary 0 %, users /);
     const again = await sigfig([...canary, '--reason', 'the first one']);
     expect(again).toEqual({ code: 0, out: 'nothing to do: version 2 is like that already\n', err: '' });
 
