@@ -1,8 +1,9 @@
 // Routes flip in the middle of a call, at each of its moments: it stays whole on the path that accepted its offer, and
 // only the next call follows the new table.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { allLegacy, type Client, callsNew, callsSole, connect, type Stack, startStack, until } from '../harness.js';
-import { settled, transports } from './tap.js';
+import { allLegacy, callsNew, callsSole, connect, type Stack, startStack, until } from '../harness.js';
+import { transports } from './tap.js';
+import { moments, wholeCall } from './whole-call.js';
 
 const paths = { legacy: allLegacy, new: callsNew };
 const flips = [
@@ -13,77 +14,13 @@ const flips = [
   { from: 'new', to: 'legacy', table: allLegacy, ns: '/calls' },
   { from: 'legacy', to: 'new', table: callsNew, ns: '/calls' },
 ] as const;
-const moments = [
-  'between offer and answer',
-  'between answer and end',
-  'in a renegotiation',
-  'while awaiting a rejoin',
-  'between rejoin offer and answer',
-] as const;
-type Moment = (typeof moments)[number];
-const callEnds = ['call-ended', 'error'];
+const between = moments.filter((moment) => moment !== 'before the offer' && moment !== 'at the end');
 
 let stack: Stack;
 beforeAll(async () => {
   stack = await startStack();
 });
 afterAll(() => stack.close());
-
-/** A whole call with a drop and a rejoin in it; `at` is called at each moment. What both saw must be the contract's. */
-async function wholeCall(
-  name: string,
-  transport: string,
-  ns: string,
-  at: (moment: Moment, conversationId: string) => Promise<void>,
-): Promise<{ a: Client; b: Client; conversationId: string }> {
-  const options = { ...transports[transport], ns };
-  const url = stack.proxy.url;
-  const [first, b] = await Promise.all([connect(url, `${name}-a`, options), connect(url, `${name}-b`, options)]);
-  let a = first;
-  await Promise.all([settled(a, transport), settled(b, transport)]);
-  const conversationId = `dm:${a.user}:${b.user}`;
-  const candidate = (n: number) => ({ conversationId, iceCandidate: { candidate: String(n) } });
-  const ok = { ok: true };
-
-  expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual(ok);
-  expect(await b.next('call-offer')).toEqual({ conversationId, offer: 'o', fromUserId: a.user });
-  expect(await a.ask('ice-candidate', candidate(1))).toEqual(ok);
-  await at('between offer and answer', conversationId);
-  expect(await a.ask('ice-candidate', candidate(2))).toEqual(ok);
-  expect(await b.ask('call-offer', { conversationId, offer: 'too' })).toMatchObject({ ok: false });
-  expect(await b.next('error')).toMatchObject({ message: 'Call already in progress' });
-  expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([{ candidate: '1' }, { candidate: '2' }]);
-  expect(await a.next('call-answer')).toEqual({ conversationId, answer: 'a', fromUserId: b.user });
-
-  await at('between answer and end', conversationId);
-  expect(await b.ask('ice-candidate', candidate(3))).toEqual(ok);
-  expect(await a.next('ice-candidate')).toEqual({ candidate: '3' });
-
-  expect(await b.ask('call-renegotiate-offer', { conversationId, offer: 'r' })).toEqual(ok);
-  expect(await a.next('call-renegotiate-offer')).toEqual({ conversationId, offer: 'r', fromUserId: b.user });
-  await at('in a renegotiation', conversationId);
-  expect(await a.ask('call-renegotiate-answer', { conversationId, answer: 's' })).toEqual(ok);
-  expect(await b.next('call-renegotiate-answer')).toEqual({ conversationId, answer: 's', fromUserId: a.user });
-
-  a.socket.io.engine.close();
-  expect(await b.next('call-peer-disconnected')).toEqual({ conversationId, userId: a.user });
-  await at('while awaiting a rejoin', conversationId);
-  a = await connect(url, a.user, options);
-  await settled(a, transport);
-  expect(await a.ask('call-rejoin-offer', { conversationId, offer: 'again' })).toEqual(ok);
-  expect(await b.next('call-rejoin-offer')).toEqual({ conversationId, offer: 'again', fromUserId: a.user });
-  expect(await a.ask('ice-candidate', candidate(4))).toEqual(ok);
-  await at('between rejoin offer and answer', conversationId);
-  expect(await b.ask('call-rejoin-answer', { conversationId, answer: 'back' })).toEqual([{ candidate: '4' }]);
-  expect(await a.next('call-rejoin-answer')).toEqual({ conversationId, answer: 'back', fromUserId: b.user });
-  expect(await b.ask('ice-candidate', candidate(5))).toEqual(ok);
-  expect(await a.next('ice-candidate')).toEqual({ candidate: '5' });
-  expect([...a.got, ...b.got].filter(({ event }) => callEnds.includes(event))).toHaveLength(1);
-
-  expect(await b.ask('call-end', { conversationId })).toEqual(ok);
-  expect(await a.next('call-ended')).toEqual({ conversationId, reason: 'hangup', userId: b.user });
-  return { a, b, conversationId };
-}
 
 /** Which path has this call now. */
 async function ownerOf(ns: string, conversationId: string): Promise<string> {
@@ -97,11 +34,12 @@ for (const { from, to, table, ns } of flips) {
     // The upgraded transport is a WebSocket like any other; once in each direction is enough.
     const played = Object.keys(transports).filter((name) => name !== 'upgrade' || (ns === '/' && to !== 'sole'));
     for (const transport of played) {
-      test.each(moments)(`over ${transport}: %s`, async (moment) => {
+      test.each(between)(`over ${transport}: %s`, async (moment) => {
         // A table that is in force already changes nothing, and would not be told.
         await stack.proxy.setRoutes(`${paths[from]}# before ${moment} over ${transport}\n`);
         const name = `${ns.slice(1)}-${from}-${to}-${moments.indexOf(moment)}-${transport}`;
-        const { a, b, conversationId } = await wholeCall(name, transport, ns, async (now, id) => {
+        const { a, b, conversationId } = await wholeCall(stack.proxy.url, name, transport, ns, async (now, id) => {
+          if (now === 'before the offer' || now === 'at the end') return;
           expect(await ownerOf(ns, id)).toBe(from);
           if (now === moment) await stack.proxy.setRoutes(table);
         });
