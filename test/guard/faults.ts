@@ -1,20 +1,21 @@
-// Faults for tests of the guard: a store that fails or is slow when told to. The test mocks the memory driver with it.
+// Faults for tests of the guard: a store that can't be written, or is slow, when told to. The test mocks the memory driver
+// with it.
 import type { SessionStore } from '../../src/store/store.js';
 
 export const faults = { failing: false, slowMs: 0 };
 
 const struck = async <T>(ask: () => Promise<T>): Promise<T> => {
-  if (faults.failing) throw new Error('the store is broken');
+  if (faults.failing) throw new Error('the store can not be written');
   if (faults.slowMs > 0) await new Promise((resolve) => setTimeout(resolve, faults.slowMs));
   return ask();
 };
 
-/** Saves and fetches of sessions are struck; what is read without asking is not. */
+/** Saves of sessions are struck; reading still works. */
 export function faulty(store: SessionStore): SessionStore {
   return {
     ...store,
     peek: (key) => store.peek(key),
-    get: (key) => struck(() => store.get(key)),
+    get: (key) => store.get(key),
     create: (session) => struck(() => store.create(session)),
     replace: (before, after) => struck(() => store.replace(before, after)),
     delete: (before) => struck(() => store.delete(before)),

@@ -31,6 +31,10 @@ const guarded = (limits = ', max-p99: 10s') => `namespaces:
     call-renegotiation: { mode: new, guard: { window: 60s, min-samples: 10${limits} } }
 `;
 
+const canary = `namespaces:
+  /: { call-lifecycle: { mode: canary, percent: 100, guard: { window: 60s, min-samples: 10, max-p99: 10s } } }
+`;
+
 async function stack(routes: string, flags: Flags = {}): Promise<Stack> {
   const started = await startStack({ routes, flags });
   closing.push(() => started.close());
@@ -159,6 +163,17 @@ describe('a store that breaks', () => {
     expect(await on.proxy.metric('sigfig_events_decided_total', { path: 'new', because: 'owned' })).toBeGreaterThan(0);
   });
 
+  it('under a canary nobody notices, since offers fall back, and it goes back all the same', async () => {
+    const on = await stack(canary);
+    faults.failing = true;
+    expect(await offers(await pair(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
+    expect(await on.proxy.metric('sigfig_events_decided_total', { because: 'fallback' })).toBe(10);
+    await tripped(on);
+    expect((await historyOf(on))[0]?.reason).toMatch(
+      /^call-offer: 10 of 10 \(100 %, limit 1 %\) ended in an internal error/,
+    );
+  });
+
   it('with too few events nothing is concluded, and nothing flips', async () => {
     const on = await stack(guarded() + witness);
     const callers = await pair(on.proxy.url);
@@ -198,9 +213,6 @@ describe('a legacy that grants no tickets any more', () => {
   it('with a canary that falls back nobody notices, and it goes back all the same', async () => {
     const front = { legacy: '' };
     const desk = await ticketDesk(() => front.legacy);
-    const canary = `namespaces:
-  /: { call-lifecycle: { mode: canary, percent: 100, guard: { window: 60s, min-samples: 10, max-p99: 10s } } }
-`;
     const on = await stack(canary, { 'ticket-url': desk.url, 'tickets-url': 'none' });
     front.legacy = on.legacy.url;
     desk.fail();
