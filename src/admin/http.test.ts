@@ -90,3 +90,21 @@ describe('where it listens', () => {
     });
   });
 });
+
+describe('a stream', () => {
+  test('outlives the time limits of the listener', async () => {
+    const admin = await started(ready);
+    const response = await fetch(`${admin.url}/api/live/stream`);
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const since = performance.now();
+    let text = '';
+    while (text.split('event: live').length <= 6) {
+      const { value, done } = await reader.read();
+      if (done) throw new Error('the stream ended');
+      text += value;
+    }
+    // Requests, heads and idle connections have 3 s.
+    expect(performance.now() - since).toBeGreaterThan(4_000);
+    await reader.cancel();
+  });
+});
