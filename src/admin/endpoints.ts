@@ -245,7 +245,9 @@ function changesOf(deps: ApiDeps) {
       return refuse('unwritable', [`nothing was changed: ${outcome.problem}; mend the log, ${how}`]);
     }
     const { version } = outcome;
-    signals.operated({ ...who, did: `${change.kind} → version ${version.version}`, reason });
+    if (outcome.kind === 'applied') {
+      signals.operated({ ...who, did: `${change.kind} → version ${version.version}`, reason });
+    }
     const plan = await changed(outcome, endCalls);
     let endedCalls = 0;
     if (endCalls) {
@@ -298,7 +300,7 @@ function changesOf(deps: ApiDeps) {
 
     async apply(input: requests.ApplyInput, who: Who) {
       const parsed = await deps.yaml.parse(input.yaml, input.file ?? 'routes.yaml');
-      if (!parsed.ok) return refuse('refused', parsed.problems);
+      if (!parsed.ok) return refuse(parsed.busy ? 'rate-limited' : 'refused', parsed.problems);
       return guarded(input, who, () => ({ change: { kind: 'apply', table: parsed.table } }));
     },
 

@@ -8,7 +8,8 @@ import { type Done, type Job, work } from './yaml-job.js';
 
 export type ReadTable =
   | { readonly ok: true; readonly table: RouteTable }
-  | { readonly ok: false; readonly problems: readonly string[] };
+  /** `busy`: it was not looked at, since others wait already. */
+  | { readonly ok: false; readonly problems: readonly string[]; readonly busy?: true };
 
 export interface Yaml {
   /** `file` is only used in lines about faults. Never throws. */
@@ -20,8 +21,8 @@ export interface Yaml {
 
 /** A real table of 4,000 ids takes under half a second. */
 const MOST_MS = 5_000;
-/** Each waits for those before it; operators are few. */
-const MOST_WAITING = 16;
+/** Each waits for those before it, which must not take longer than its sender waits. */
+const MOST_WAITING = 4;
 /** The thread holds its own copy of the YAML library; it goes when it was idle for this long. */
 const IDLE_MS = 60_000;
 /** A quarter of a megabyte of YAML becomes some ten megabytes of nodes. */
@@ -68,9 +69,9 @@ export function yamlThread(worker: URL, clock: Clock = systemClock): Yaml {
     }
   }
 
-  async function inTurn(job: Job): Promise<Done> {
+  async function inTurn(job: Job): Promise<Done & { readonly busy?: true }> {
     if (waiting >= MOST_WAITING)
-      return { ok: false, problems: ['too many routes files are being read; try again later'] };
+      return { ok: false, busy: true, problems: ['other routes files are being read; try again in a few seconds'] };
     waiting++;
     const done = turn.then(() => run(job));
     turn = done.catch(() => undefined);
@@ -92,7 +93,7 @@ export const yamlHere = (): Yaml =>
     async () => undefined,
   );
 
-function yamlBy(run: (job: Job) => Promise<Done>, close: () => Promise<void>): Yaml {
+function yamlBy(run: (job: Job) => Promise<Done & { readonly busy?: true }>, close: () => Promise<void>): Yaml {
   return {
     async parse(text, file) {
       try {
