@@ -35,7 +35,8 @@ const LOOK_MS = 1_000;
 export async function watchRoutes(file: string, options: RoutesFileOptions): Promise<WatchedRoutes> {
   const path = resolve(file);
   const clock = options.clock ?? systemClock;
-  let seen = await read(path, file);
+  const read = reader(path, file);
+  let seen = await read();
   if (seen.problems && !options.mayBeBroken) throw new CannotStart(seen.problems);
   const tell = () => {
     if (seen.problems) options.onProblems(seen.problems);
@@ -49,7 +50,7 @@ export async function watchRoutes(file: string, options: RoutesFileOptions): Pro
   let timer: Timer | undefined;
 
   const look = async () => {
-    const found = await settled(clock, () => read(path, file));
+    const found = await settled(clock, read);
     if (closed || found === undefined || found.text === seen.text) return;
     seen = found;
     tell();
@@ -72,7 +73,7 @@ export async function watchRoutes(file: string, options: RoutesFileOptions): Pro
   const repeat = () => {
     timer = clock.after(LOOK_MS, () => {
       // A cheap look first: most of the time nothing has changed.
-      void read(path, file).then((now) => {
+      void read().then((now) => {
         if (now.text !== seen.text) notice();
         if (!closed) repeat();
       });
@@ -112,14 +113,23 @@ type Reading =
   | { readonly text: string; readonly table: RouteTable; readonly problems?: undefined }
   | { readonly text: string | undefined; readonly problems: readonly string[] };
 
-async function read(path: string, shownAs: string): Promise<Reading> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    return { text: undefined, problems: [`${shownAs}:1: can't be read (${code}); put the file there, readable`] };
-  }
+/** Reads the file; a text that is as it was at the last look is not parsed again. */
+function reader(path: string, shownAs: string): () => Promise<Reading> {
+  let last: Reading | undefined;
+  return async () => {
+    let text: string;
+    try {
+      text = await readFile(path, 'utf8');
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code;
+      return { text: undefined, problems: [`${shownAs}:1: can't be read (${code}); put the file there, readable`] };
+    }
+    if (last?.text !== text) last = parsed(text, shownAs);
+    return last;
+  };
+}
+
+function parsed(text: string, shownAs: string): Reading {
   // What a full disk or a failed deployment leaves behind; nobody means it.
   if (text.trim() === '') {
     return {
@@ -127,8 +137,8 @@ async function read(path: string, shownAs: string): Promise<Reading> {
       problems: [`${shownAs}:1: the file is empty; write "namespaces: {}" to leave everything to the legacy`],
     };
   }
-  const parsed = parseRouteTable(text, shownAs);
-  return parsed.ok ? { text, table: parsed.table } : { text, problems: parsed.problems };
+  const read = parseRouteTable(text, shownAs);
+  return read.ok ? { text, table: read.table } : { text, problems: read.problems };
 }
 
 /** The first reading that stays the same for a moment; undefined where none does. */

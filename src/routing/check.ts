@@ -25,6 +25,8 @@ export interface Fault {
 export const MOST_IDS = 1_000;
 export const LONGEST_ID = 256;
 export const LONGEST_SALT = 64;
+/** Of a whole table. */
+export const MOST_IDS_OF_ALL = 10_000;
 /** A client's namespaces are few; each costs a line in every summary. */
 export const MOST_NAMESPACES = 200;
 /** Characters of a table as JSON. Each version keeps two of them, in memory and in the log. */
@@ -145,12 +147,22 @@ export function tableFaults(table: RouteTable): readonly string[] {
   if (table.namespaces.length > MOST_NAMESPACES) {
     faults.push(`the table names ${table.namespaces.length} namespaces, over ${MOST_NAMESPACES}; remove some`);
   }
-  const size = JSON.stringify(table).length;
+  const json = table.toJSON();
+  const ids = Object.values(json.namespaces)
+    .flatMap((routes) => Object.values(routes))
+    .reduce((sum, { canary }) => sum + (canary ? idsOf(canary) : 0), 0);
+  if (ids > MOST_IDS_OF_ALL) {
+    faults.push(`the table's lists hold ${ids} ids, over ${MOST_IDS_OF_ALL}; use "percent" for so many`);
+  }
+  const size = JSON.stringify(json).length;
   if (size > LARGEST_TABLE) {
     faults.push(`the table is ${size} characters as JSON, over ${LARGEST_TABLE}; shorten its lists`);
   }
   return faults;
 }
+
+const idsOf = ({ users, conversations, exclude }: Canary): number =>
+  users.length + conversations.length + exclude.users.length + exclude.conversations.length;
 
 const id = z.string();
 const canaryShape = z.strictObject({

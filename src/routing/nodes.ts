@@ -1,6 +1,20 @@
 // YAML as nodes, because only they know their lines: maps, words, numbers and lists, each checked, and every problem collected
 // instead of the first. Knows nothing of routes.
-import { type Document, isAlias, isMap, isScalar, isSeq, type LineCounter, type Node, type Pair } from 'yaml';
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type LineCounter,
+  type Node,
+  type Pair,
+  type Scalar,
+  visit,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 import { quoted } from './check.js';
 
 export interface Entry {
@@ -15,6 +29,7 @@ export class Nodes {
   readonly #doc: Document;
   readonly #file: string;
   readonly #lines: LineCounter;
+  #targets: ReadonlyMap<Alias, Node> | undefined;
 
   constructor(doc: Document, file: string, lines: LineCounter) {
     this.#doc = doc;
@@ -36,7 +51,9 @@ export class Nodes {
 
   /** What an alias stands for. */
   resolved(node: unknown): unknown {
-    return isAlias(node) ? node.resolve(this.#doc) : node;
+    if (!isAlias(node)) return node;
+    this.#targets ??= targetsOf(this.#doc);
+    return this.#targets.get(node);
   }
 
   /** The value of a single word or number; undefined for anything else. */
@@ -103,4 +120,21 @@ export class Nodes {
     }
     return texts.length === list.items.length ? texts : undefined;
   }
+}
+
+/** By alias, in one walk: asking each alias for its node walks the whole document each time. */
+function targetsOf(doc: Document): ReadonlyMap<Alias, Node> {
+  const anchors = new Map<string, Node>();
+  const targets = new Map<Alias, Node>();
+  const anchored = (_key: unknown, node: Scalar | YAMLMap | YAMLSeq) => {
+    if (node.anchor !== undefined) anchors.set(node.anchor, node);
+  };
+  visit(doc, {
+    Value: anchored,
+    Alias(_key, alias) {
+      const target = anchors.get(alias.source);
+      if (target) targets.set(alias, target);
+    },
+  });
+  return targets;
 }

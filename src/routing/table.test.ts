@@ -106,6 +106,19 @@ describe('what a table says', () => {
     const table = parsed('namespaces:\n  /: &a\n    calls: new\n  /b: *a\n');
     expect(table.mode('/b', 'call-end')).toBe('new');
   });
+
+  test('aliases of ids, of lists, of modes, and of the anchor that was set last', () => {
+    const table = parsed(
+      under(
+        'call-lifecycle: { mode: &m canary, users: &u [&id alice, bob], exclude: { users: [*id] } }',
+        'ice-candidate: { mode: *m, users: *u, percent: 1 }',
+        'call-renegotiation: { mode: *m, users: &u [carol], conversations: *u }',
+      ),
+    );
+    expect(table.excludes('/', 'call-offer', 'alice')).toBe(true);
+    expect(table.route('/', 'ice-candidate').canary?.users).toEqual(['alice', 'bob']);
+    expect(table.route('/', 'call-renegotiate-offer').canary?.conversations).toEqual(['carol']);
+  });
 });
 
 describe('what a table may not say, with the line and the mend', () => {
@@ -338,6 +351,16 @@ describe('what a table may not say, with the line and the mend', () => {
       under('calls: fast', 'cals: new'),
       ['routes.yaml:3: the mode', 'routes.yaml:4: unknown event'],
     ],
+    [
+      'a file of commas, which would take long to read',
+      `namespaces: [${'a,'.repeat(60_000)}]`,
+      ['routes.yaml:1: the file has over 50000 entries; is it a route table?'],
+    ],
+    [
+      'many long lists',
+      `namespaces:\n${Array.from({ length: 6 }, (_, n) => `  /${n}: { calls: { mode: canary, users: [${'u,'.repeat(600)}] } }\n`).join('')}`,
+      [`routes.yaml:1: the table's lists hold 10800 ids, over 10000; use "percent" for so many`],
+    ],
     ['a file that is no table', 'x'.repeat(300_000), ['routes.yaml:1: the file has over']],
   ];
   test.each(cases)('%s', (_name, text, expected) => {
@@ -346,6 +369,18 @@ describe('what a table may not say, with the line and the mend', () => {
     for (const [i, start] of expected.entries()) expect(found[i]).toContain(start);
     for (const line of found) expect(line).toMatch(/^routes\.yaml:\d+: [^\n]+; [^\n]+$/);
   });
+});
+
+test('a file with a thousand faults is told by its first few', () => {
+  const found = problems(under(...Array.from({ length: 1_000 }, (_, i) => `x${i}: new`)));
+  expect(found).toHaveLength(21);
+  expect(found.at(-1)).toBe('routes.yaml:1: and 980 more like these; mend the first ones, then look again');
+});
+
+test.each(['[', '{a: ', '- ', '? '])('a file that nests %j without end is refused, not a crash', (text) => {
+  const found = problems(text.repeat(20_000));
+  expect(found.length).toBeGreaterThan(0);
+  expect(found.length).toBeLessThan(22);
 });
 
 describe('the files that come along', () => {

@@ -30,20 +30,49 @@ export function parseRouteTable(text: string, file: string): ParsedTable {
   if (text.length > MAX_CHARACTERS) {
     return { ok: false, problems: [`${file}:1: the file has over ${MAX_CHARACTERS} characters; is it a route table?`] };
   }
+  if (marks(text) > MOST_MARKS) {
+    return { ok: false, problems: [`${file}:1: the file has over ${MOST_MARKS} entries; is it a route table?`] };
+  }
   const lines = new LineCounter();
   const doc = parseDocument(text, { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: 'silent' });
   const nodes = new Nodes(doc, file, lines);
   for (const error of doc.errors) {
     nodes.problem(error.pos[0], `not valid YAML: ${oneLine(error.message)}`, 'correct the syntax');
   }
-  if (doc.errors.length > 0) return { ok: false, problems: nodes.problems };
+  if (doc.errors.length > 0) return { ok: false, problems: shortened(nodes.problems, file) };
   const table = routeTable(readTable(nodes));
   if (nodes.problems.length === 0) nodes.problems.push(...tableFaults(table).map((fault) => `${file}:1: ${fault}`));
-  return nodes.problems.length > 0 ? { ok: false, problems: nodes.problems } : { ok: true, table };
+  return nodes.problems.length > 0 ? { ok: false, problems: shortened(nodes.problems, file) } : { ok: true, table };
 }
 
 /** Far over any sensible table; keeps a wrong file (a log, say) from being parsed on the event loop. */
 const MAX_CHARACTERS = 256 * 1024;
+
+/**
+ * Reading a file takes the event loop for about 6 µs an entry. The most that a table may hold are 10,000 ids and, with 200
+ * namespaces, some 30,000 words around them.
+ */
+const MOST_MARKS = 50_000;
+/** How many characters there are that begin or end an entry: , [ { and the line's end, : and - before a space. */
+function marks(text: string): number {
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x2c || code === 0x5b || code === 0x7b || code === 0x0a) count++;
+    else if ((code === 0x3a || code === 0x2d) && text.charCodeAt(i + 1) === 0x20) count++;
+  }
+  return count;
+}
+
+/** Enough to mend it by. */
+const MOST_PROBLEMS = 20;
+const shortened = (problems: readonly string[], file: string): readonly string[] =>
+  problems.length <= MOST_PROBLEMS
+    ? problems
+    : [
+        ...problems.slice(0, MOST_PROBLEMS),
+        `${file}:1: and ${problems.length - MOST_PROBLEMS} more like these; mend the first ones, then look again`,
+      ];
 
 const allEvents = [...groupOf.keys()];
 const KEYS = [...new Set(['calls', ...groupNames, ...allEvents])];
