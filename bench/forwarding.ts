@@ -1,6 +1,6 @@
 // What forwarding a packet costs with a table of 200 events and everything on that operators look at (guard, live figures,
-// timelines, an open dashboard stream), against the same without any of it. CPU of the proxy's process alone, as the kernel counts it; the
-// arms take turns in one run. `npm run bench:routes -- --help` says how.
+// timelines, an open dashboard stream), against the same without any of it. CPU of the proxies' processes alone, as the kernel counts it;
+// all carry the same traffic at the same time. `npm run bench:routes -- --help` says how.
 import { createHmac } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`npm run bench:routes -- [options]
   --starts N    how often all processes are started anew (5): two processes of the same code differ a little
-  --rounds N    rounds of each traffic in each start (40); short ones, since the machine's other work comes and goes
+  --rounds N    rounds of each traffic in each start (40)
   --packets N   packets in each direction in a round (10000; eight times as many where they come together)
   --browsers N  connections (100)
   --idle N      seconds without traffic in each start (5): what the stream costs by itself
@@ -196,15 +196,13 @@ async function measure(): Promise<Map<string, Measured>> {
             measured = { packets: traffic.packets, cpu: new Map(), wall: 0 };
             all.set(title, measured);
           }
-          for (const one of arms) await one.load.play(traffic.packets, traffic); // warm
+          await Promise.all(arms.map((one) => one.load.play(traffic.packets, traffic))); // warm
           const began = performance.now();
           for (let round = 0; round < rounds; round++) {
-            for (const one of round % 2 === 0 ? arms : [...arms].reverse()) {
-              const before = cpuOf(one.process.pid);
-              await one.load.play(traffic.packets, traffic);
-              const took = cpuOf(one.process.pid) - before;
-              add(measured.cpu, one.name, took);
-            }
+            const before = arms.map((one) => cpuOf(one.process.pid));
+            // All at once, so that whatever else the machine does happens to all of them alike; each in turn begins.
+            await Promise.all(arms.map((_, i) => arms[(i + round) % arms.length]!.load.play(traffic.packets, traffic)));
+            for (const [i, one] of arms.entries()) add(measured.cpu, one.name, cpuOf(one.process.pid) - before[i]!);
           }
           measured.wall += performance.now() - began;
           process.stderr.write(`bench: start ${turn + 1} of ${starts}, ${title}: ${shown(measured, 'all')}\n`);
