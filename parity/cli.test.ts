@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type Process, startStub } from './targets/processes.js';
+import { type Process, startProxy, startStub } from './targets/processes.js';
 import { packageRoot } from './targets/root.js';
 
 let folder = '';
@@ -109,13 +109,42 @@ describe('parity run', () => {
     const flip = '  - { flip: new }\n  - { emit';
     const files = await given(scenario('Not a participant').replace('  - { emit', flip));
     const secret = ['--jwt-secret-file', join(folder, 'secret')];
-    const { code, out } = await parity('run', '--legacy', stub.url, '--proxy', stub.url, ...secret, ...files);
+    const at = ['--legacy', stub.url, '--proxy', stub.url, ...secret, ...files];
+    const { code, out } = await parity('run', '--path', 'proxy-legacy,proxy-new', ...at);
     // Nothing at all was played: that is no success.
     expect(code, out).toBe(2);
-    expect(out).toContain('– not run: legacy routes can not be set from outside in this version (refused)');
-    expect(out).toContain('– not run: proxy-legacy the proxy is routed as proxy-new; see --proxy-is (refused)');
+    expect(out).toContain('– not run: proxy-new routes are set with --admin (refused)');
+    expect(out).toContain(
+      '– not run: proxy-legacy the proxy is routed as proxy-new; see --proxy-is, or set its routes with --admin (refused)',
+    );
+  });
+
+  it('sets the routes of a sigfig that runs already for each path, and sets them back', {
+    timeout: 120_000,
+  }, async () => {
+    const proxy = await startProxy(stub.url, folder, 'peeled', { rejoinTimeoutMs: 1_000 });
+    try {
+      const admin = /admin=(\S+)/.exec(proxy.ready)?.[1] ?? '';
+      const { code, out, err } = await parity(
+        ...['run', '--legacy', stub.url, '--proxy', proxy.url, '--admin', `${admin}/`, '--rejoin-timeout', '1s'],
+        ...['--jwt-secret-file', join(folder, 'secret'), '--only', 'merged-acknowledgement*'],
+      );
+      expect({ code, err }, out).toEqual({ code: 0, err: '' });
+      expect(out).toMatch(/^merged-acknowledgement-over-a-flip( +✓){8}$/m);
+      const routes = (await (await fetch(`${admin}/api/routes`)).json()) as RoutesInForce;
+      expect(routes.namespaces['/']['call-lifecycle']?.mode).toBe('legacy');
+      expect(routes.namespaces['/']['ice-candidate']?.mode).toBe('new');
+      const { versions } = (await (await fetch(`${admin}/api/routes/history`)).json()) as { versions: unknown[] };
+      expect(versions.length).toBeGreaterThan(3);
+    } finally {
+      await proxy.kill();
+    }
   });
 });
+
+interface RoutesInForce {
+  readonly namespaces: { readonly '/': Readonly<Record<string, { readonly mode: string }>> };
+}
 
 describe('told to end', () => {
   it.each([
@@ -168,6 +197,19 @@ describe('what can not be run is one line and exit code 2', () => {
       /^parity: the token command printed no token/,
     ],
     ['no legacy', () => ['--proxy', stub.url], /^parity: --proxy needs --legacy/],
+    [
+      'an admin API without its proxy',
+      () => ['--legacy', stub.url, '--admin', stub.url, '--jwt-secret-file', join(folder, 'secret')],
+      /^parity: --admin needs --proxy/,
+    ],
+    [
+      'an admin API that is none',
+      () => [
+        ...['--legacy', stub.url, '--proxy', stub.url, '--admin', stub.url],
+        ...['--jwt-secret-file', join(folder, 'secret')],
+      ],
+      /^parity: --admin http:\S+ /,
+    ],
     ['no such scenario', () => ['--only', 'nope'], /^parity: no scenario fits --only nope/],
     ['an unknown path', () => ['--path', 'old'], /^parity: .*It must be one of legacy, proxy-legacy/],
     ['an unknown flag', () => ['--legasy', 'x'], /^parity: unknown option '--legasy'/],

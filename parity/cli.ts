@@ -21,6 +21,7 @@ interface Flags {
   legacy?: string;
   proxy?: string;
   admin?: string;
+  adminTokenFile?: string;
   proxyIs: Exclude<PathName, 'legacy'>;
   tokenCommand?: string;
   jwtSecretFile?: string;
@@ -97,7 +98,8 @@ function runFlags(command: Command): Command {
   return command
     .option('--legacy <url>', 'the backend itself; without it, a stub and proxies are started here')
     .option('--proxy <url>', 'sigfig in front of that backend')
-    .option('--admin <url>', "sigfig's admin API; in this version it is only asked whether it is there")
+    .option('--admin <url>', "sigfig's admin API: its routes are set for each path, and set back at the end")
+    .option('--admin-token-file <file>', 'a token that may operate there, where it wants one')
     .addOption(
       new Option('--proxy-is <path>', 'how that proxy is routed at the moment')
         .choices(['proxy-legacy', 'proxy-new', 'peeled'])
@@ -137,6 +139,10 @@ async function run(flags: Flags): Promise<number> {
   if (legacy === undefined && (proxy !== undefined || admin !== undefined)) {
     throw new Usage('--proxy needs --legacy as well: there is nothing to compare with otherwise');
   }
+  if (admin !== undefined && proxy === undefined) {
+    throw new Usage('--admin needs --proxy as well: calls go through that, whatever its routes are');
+  }
+  if (admin === undefined && flags.adminTokenFile !== undefined) throw new Usage('--admin-token-file needs --admin');
   if (legacy !== undefined && secret === undefined && flags.tokenCommand === undefined) {
     throw new Usage('--legacy needs --jwt-secret-file or --token-command, or nobody can sign in');
   }
@@ -146,7 +152,11 @@ async function run(flags: Flags): Promise<number> {
     legacy === undefined
       ? await ownTargets(own, rejoin, wanted, common)
       : await givenTargets(
-          { legacy: slashless(legacy), proxy: slashless(proxy), admin },
+          {
+            legacy: slashless(legacy),
+            proxy: slashless(proxy),
+            admin: admin === undefined ? undefined : { url: slashless(admin), token: tokenOf(flags.adminTokenFile) },
+          },
           rejoin,
           flags.proxyIs,
           common,
@@ -233,6 +243,10 @@ function secretOf(file: string): Buffer {
   const bytes = orUsage(() => readFileSync(file));
   // As the backend reads it: a newline at the end is not part of the secret.
   return Buffer.from(bytes.toString('utf8').replace(/\r?\n$/, ''));
+}
+
+function tokenOf(file: string | undefined): string | undefined {
+  return file === undefined ? undefined : orUsage(() => readFileSync(file, 'utf8')).trim();
 }
 
 function slashless(url: string): string;

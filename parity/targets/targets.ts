@@ -9,7 +9,8 @@ import type { Target } from '../play/play.js';
 import { Problem } from '../play/problem.js';
 import { Witnesses } from '../play/witness.js';
 import type { Identity } from './identity.js';
-import { atExit, type ProxyProcess, startProxy, startStub, type Times } from './processes.js';
+import { atExit, type ProxyProcess, routeTables, startProxy, startStub, type Times } from './processes.js';
+import { routedProxy } from './routed.js';
 
 /** `peeled`: relay events alone are taken out of the stream. */
 export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
@@ -210,19 +211,25 @@ function slotsOf(most: number): { take(): Promise<() => void> } {
 export interface GivenUrls {
   readonly legacy: string;
   readonly proxy: string | undefined;
-  /** The admin API, through which routes are set. */
-  readonly admin: string | undefined;
+  /** The admin API, through which routes are set, and a token that may operate where it wants one. */
+  readonly admin: { readonly url: string; readonly token: string | undefined } | undefined;
 }
 
-/** Backends that run already. Without an admin API the proxy is played as it is routed: its path is named by the caller. */
+/**
+ * Backends that run already. Without an admin API the proxy is played as it is routed: its path is named by the caller. With
+ * one its routes are set for each play, and are as they were at the end.
+ */
 export async function givenTargets(
   urls: GivenUrls,
   rejoinTimeoutMs: number,
   proxyIs: Exclude<PathName, 'legacy'>,
   common: Common,
 ): Promise<Targets> {
-  for (const [name, url] of Object.entries(urls)) if (url !== undefined) await reach(`--${name}`, url as string);
-  const url = (path: PathName) => (path === 'legacy' ? urls.legacy : path === proxyIs ? urls.proxy : undefined);
+  await reach('--legacy', urls.legacy);
+  if (urls.proxy !== undefined) await reach('--proxy', urls.proxy);
+  const routed = urls.admin && (await routedProxy(urls.admin.url, urls.admin.token));
+  const url = (path: PathName) =>
+    path === 'legacy' ? urls.legacy : routed || path === proxyIs ? urls.proxy : undefined;
   const shared = new Map<PathName, Target>();
   return {
     rejoinTimeoutMs,
@@ -231,20 +238,24 @@ export async function givenTargets(
       if (url(path) === undefined) {
         return path === 'legacy' || urls.proxy === undefined
           ? 'no URL was given for it'
-          : `the proxy is routed as ${proxyIs}; see --proxy-is`;
+          : `the proxy is routed as ${proxyIs}; see --proxy-is, or set its routes with --admin`;
       }
       if (needs.has('restart')) return 'needs processes of its own';
-      if (needs.has('flip')) return 'routes can not be set from outside in this version';
+      if (needs.has('flip') && path !== 'legacy' && !routed) return 'routes are set with --admin';
       return undefined;
     },
-    async use(path, _needs, play) {
+    async use(path, needs, play) {
       const at = url(path) as string;
       const target = shared.get(path) ?? { path, url: at, witnesses: witnessesAt(at, path, common) };
       shared.set(path, target);
-      return play(target, rejoinTimeoutMs);
+      if (path === 'legacy' || !routed) return play(target, rejoinTimeoutMs);
+      return routed.play(routeTables[routesOf(path)], needs.has('flip'), (set) =>
+        play({ ...target, flip: (to) => set(routeTables[to]) }, rejoinTimeoutMs),
+      );
     },
     async close() {
       await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
+      await routed?.close();
     },
   };
 }
