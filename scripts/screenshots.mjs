@@ -49,10 +49,9 @@ process.exit();
 
 async function run() {
   const secret = join(folder, 'jwt-secret');
-  // Named without its folder, which nobody needs to see in a picture.
-  const routes = 'routes.yaml';
+  const routes = join(folder, 'routes.yaml');
   writeFileSync(secret, randomBytes(32).toString('base64url'), { mode: 0o600 });
-  writeFileSync(join(folder, routes), 'namespaces:\n  /:\n    calls: legacy\n');
+  writeFileSync(routes, 'namespaces:\n  /:\n    calls: legacy\n');
   const anywhere = ['--listen', '--admin', '--metrics'].flatMap((flag) => [flag, '127.0.0.1:0']);
   const legacy = await start('legacy-stub/cli.js', ['--listen', '127.0.0.1:0', '--jwt-secret-file', secret]);
   const [legacyUrl] = /http:\S+/.exec(legacy);
@@ -79,8 +78,13 @@ async function run() {
   const browser = await chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
   closing.push(() => browser.close());
   for (const colorScheme of ['light', 'dark']) {
-    const look = { viewport: { width: 1280, height: 1080 }, deviceScaleFactor: 1.5, colorScheme, timezoneId: 'UTC' };
+    const look = { viewport: { width: 1280, height: 1120 }, deviceScaleFactor: 1.5, colorScheme, timezoneId: 'UTC' };
     const page = await browser.newPage(look);
+    // Where this script keeps its files is no part of the picture.
+    await page.route(/\/api\/(status|routes)/, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replaceAll(folder, '/etc/sigfig') });
+    });
     await page.goto(adminUrl);
     const served = page.locator('.calls tbody tr', { has: page.locator('.badge.new') });
     await served.first().getByRole('button').click();
@@ -92,7 +96,7 @@ async function run() {
     await page.locator('dialog .plan:not(.busy) li').nth(1).waitFor();
     await page.getByLabel(/^Reason/).fill('a calm week at 25 %');
     await page.getByLabel('Your name').fill('alice');
-    await page.screenshot({ path: join(images, `flip-${colorScheme}.png`) });
+    await page.locator('dialog').screenshot({ path: join(images, `flip-${colorScheme}.png`) });
     await page.close();
   }
   console.log(`screenshots: in ${images}`);
@@ -155,10 +159,7 @@ function complain(error) {
 
 /** Starts a command of dist/ and waits for its line `ready …`, which it returns. */
 function start(file, args) {
-  const child = spawn(process.execPath, [join(root, 'dist', file), ...args], {
-    cwd: folder,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+  const child = spawn(process.execPath, [join(root, 'dist', file), ...args], { stdio: ['ignore', 'pipe', 'ignore'] });
   closing.push(
     () =>
       new Promise((resolve) => {

@@ -37,7 +37,11 @@ export function History({ log }: { readonly log: string | null | undefined }) {
     <section class="panel history" aria-labelledby="history">
       <div class="title">
         <h2 id="history">History</h2>
-        {log !== undefined && <p class="muted">{log === null ? 'kept in memory only' : log}</p>}
+        {log !== undefined && (
+          <p class="muted" title={log ?? undefined}>
+            {log === null ? 'kept in memory only' : log.split('/').at(-1)}
+          </p>
+        )}
       </div>
       <ol class="versions">
         {versions.map((version) => (
