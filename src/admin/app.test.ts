@@ -102,6 +102,35 @@ describe('changes', () => {
     expect(bed.routes.table.route('/', 'ice-candidate').guard?.minSamples).toBe(9);
   });
 
+  it.each([
+    ['call-lifecycle', {}],
+    ['ice-candidate', { guard: { minSamples: 9 } }],
+  ])('of %s that were on their way when somebody took everything back have lost', async (target, more) => {
+    const memory = memoryLog();
+    const letGo: (() => void)[] = [];
+    let hold = false;
+    const log = {
+      ...memory,
+      append: async (version: Parameters<typeof memory.append>[0]) => {
+        if (hold) await new Promise<void>((resolve) => letGo.push(resolve));
+        return memory.append(version);
+      },
+    };
+    const routes = await createRoutes({ log, signals: recordedSignals(), clock: systemClock });
+    const bed = await started({ routes });
+    hold = true;
+    const set = bed.ask('/api/routes/set', { body: { target, mode: 'new', reason: 'on its way', ...more } });
+    await expect.poll(() => letGo.length).toBe(1);
+    const switched = bed.ask('/api/routes/legacy', { body: { reason: 'all back' } });
+    await expect.poll(() => routes.current.kind).toBe('legacy');
+    hold = false;
+    for (const go of letGo) go();
+    expect((await set).status).toBe(409);
+    expect((await switched).status).toBe(200);
+    expect(routes.current.kind).toBe('legacy');
+    expect(routes.table.mode('/', target)).toBe('legacy');
+  });
+
   it('need a reason, but for dry runs, rollbacks and the red switch', async () => {
     const bed = await started();
     const { reason: _, ...without } = toNew;

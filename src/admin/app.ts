@@ -57,12 +57,16 @@ export function createApp(options: AppOptions): App {
     if (endpoint.access === 'operate' && access !== 'operate') {
       return refused(refuse('forbidden', [`the token of ${who.actor} may only read; this needs one of kind operate`]));
     }
-    const often = endpoint.always ? null : entrance.often(asked, endpoint.limit);
-    if (often) return refused(often);
+    const early = endpoint.always ? null : entrance.often(asked, endpoint.limit);
+    if (early) return refused(early);
     const raw = endpoint.method === 'GET' ? queryOf(incoming) : await bodyOf(incoming);
     if ('status' in raw) return refused(raw);
     const input = check(endpoint.input, raw.value);
     if (!input.ok) return refused(refuse('invalid', input.problems));
+    // Taking everything back is never too often; asking what that would do may be.
+    const dry = endpoint.always && input.value.dryRun === true;
+    const late = dry ? entrance.often(asked, endpoint.limit) : null;
+    if (late) return refused(late);
     const given = await endpoint.run({ input: input.value as never, id: c.req.param('id') ?? '', who });
     return given.status === 200 ? json(given) : refused(given);
   }

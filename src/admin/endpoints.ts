@@ -285,8 +285,9 @@ function changesOf(deps: ApiDeps) {
         return refuse('invalid', ['reason is missing; say in one line why, it stays in the history']);
       }
       const made = await make(change, { ...asked, ifVersion: merged ? current.version : asked.ifVersion }, who);
-      if (asked.ifVersion === undefined && made.status === 409 && tries < MOST_TRIES) continue;
-      return made;
+      const lost = merged && asked.ifVersion === undefined && made.status === 409;
+      // Whoever took everything back meanwhile has won, whatever was asked for before.
+      if (!lost || takesBack.has(routes.current.kind) || tries >= MOST_TRIES) return made;
     }
   }
 
@@ -315,6 +316,8 @@ function changesOf(deps: ApiDeps) {
     },
   };
 }
+
+const takesBack: ReadonlySet<Change['kind']> = new Set(['rollback', 'legacy', 'guard']);
 
 interface Asked {
   readonly reason?: string | undefined;
