@@ -229,8 +229,10 @@ describe('refusals', () => {
     for (const path of ['/api/routes/set', '/api/routes/apply', '/api/routes/diff', '/api/calls/{id}/end']) {
       holds(path, 'POST', await flooded(bed, concrete(path), {}));
     }
-    const taken = await Promise.all(Array.from({ length: 120 }, () => bed.ask('/api/routes/legacy', { body: {} })));
-    expect(new Set(taken.map(({ status }) => status))).toEqual(new Set([200]));
+    for (let round = 0; round < 4; round++) {
+      const taken = await Promise.all(Array.from({ length: 40 }, () => bed.ask('/api/routes/legacy', { body: {} })));
+      expect(new Set(taken.map(({ status }) => status))).toEqual(new Set([200]));
+    }
   });
 
   it('429: too many streams', async () => {
