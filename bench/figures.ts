@@ -6,8 +6,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Between which values the median lies with 95 % confidence: by drawing again from what was measured (bootstrap, 2,000 times). */
-export function interval(values: readonly number[]): readonly [number, number] {
+/**
+ * Between which values the median of all lies with 95 % confidence: by drawing again, 2,000 times, from the groups that were
+ * measured. A group is drawn whole, since what was measured on the same processes is alike.
+ */
+export function interval(groups: readonly (readonly number[])[]): readonly [number, number] {
   let seed = 1;
   const random = (): number => {
     // Numerical Recipes' generator: the same figures give the same interval.
@@ -15,7 +18,7 @@ export function interval(values: readonly number[]): readonly [number, number] {
     return seed / 2 ** 32;
   };
   const medians = Array.from({ length: 2_000 }, () =>
-    median(values.map(() => values[Math.floor(random() * values.length)]!)),
+    median(groups.flatMap(() => groups[Math.floor(random() * groups.length)]!)),
   ).sort((a, b) => a - b);
   return [medians[50]!, medians[1_949]!];
 }

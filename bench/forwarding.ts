@@ -224,10 +224,13 @@ async function measure(): Promise<Map<string, Measured>> {
 const microseconds = (took: readonly number[], { packets: each }: Measured): number => (median(took) / each / 2) * 1e6;
 const ratios = ({ cpu }: Measured, name: string): number[] =>
   (cpu.get(name) ?? []).map((took, i) => took / cpu.get('none')![i]!);
+/** The same, the rounds of each start for themselves. */
+const byStart = (of: readonly number[]): number[][] =>
+  Array.from({ length: of.length / rounds }, (_, i) => of.slice(i * rounds, (i + 1) * rounds));
 const percent = (ratio: number): string => `${ratio >= 1 ? '+' : '-'}${Math.abs((ratio - 1) * 100).toFixed(1)} %`;
 function shown(measured: Measured, name: string): string {
   const of = ratios(measured, name);
-  const [low, high] = interval(of);
+  const [low, high] = interval(byStart(of));
   return `${percent(median(of))} (95 %: ${percent(low)} to ${percent(high)})`;
 }
 
@@ -244,7 +247,10 @@ try {
     against: Object.fromEntries(
       [...measured.cpu.keys()]
         .filter((name) => name !== 'none')
-        .map((name) => [name, { median: median(ratios(measured, name)), interval: interval(ratios(measured, name)) }]),
+        .map((name) => [
+          name,
+          { median: median(ratios(measured, name)), interval: interval(byStart(ratios(measured, name))) },
+        ]),
     ),
   }));
   if (values.json)
@@ -262,7 +268,7 @@ try {
     for (const [traffic, measured] of all) {
       console.log(`\n${traffic} (${starts * rounds} rounds of each, ${(measured.wall / 1_000).toFixed(0)} s)`);
       for (const [name, took] of measured.cpu) {
-        const each = ((median(took) / packets / 2) * 1e6).toFixed(2);
+        const each = microseconds(took, measured).toFixed(2);
         console.log(
           `  ${name.padEnd(11)} ${each} µs of CPU a packet${name === 'none' ? '' : `   ${shown(measured, name)}`}`,
         );
