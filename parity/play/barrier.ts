@@ -56,8 +56,16 @@ export async function quiesce(devices: readonly Device[], options: BarrierOption
   for (const device of devices) device.lookingUp = false;
 }
 
-/** What one device sent without asking for an acknowledgement has been served, and its effects are on their way. */
-export async function settle(device: Device, options: BarrierOptions): Promise<void> {
+/**
+ * What one device sent without asking for an acknowledgement has been served, and its effects are on their way. `behind`: a
+ * conversation whose events may wait for one another where they travel on two paths.
+ */
+export async function settle(device: Device, options: BarrierOptions, behind?: string): Promise<void> {
+  const connection = device.connections.at(-1);
+  if (behind !== undefined && connection?.active) {
+    const what = `${device.spec.name}'s barrier behind its own events is refused`;
+    await within(options.patienceMs, what, connection.askBehind(behind));
+  }
   for (let round = 0; round < 2; round++) await barrier(device, options, device.lookingUp);
   device.lookingUp = false;
 }

@@ -56,6 +56,9 @@ export class Connection {
   #leaving = false;
   #silenced = false;
   #own = false;
+  /** Malformed candidates of the runner's own that are under way, and refusals that may be theirs. */
+  #behind = 0;
+  #refusals: Entry[] = [];
   #paused = false;
   /** Interval and timeout of the server's heartbeat together: so long a silence can stay unnoticed. */
   heartbeatMs = 45_000;
@@ -87,7 +90,9 @@ export class Connection {
       if (this.#silenced) return; // it came before the end, and is only read at the end
       if (name === 'error' && isOwnConversation((args[0] as { conversationId?: unknown } | null)?.conversationId))
         return;
-      this.#note({ kind: 'event', name, args });
+      const entry: Entry = { kind: 'event', name, args };
+      if (this.#behind > 0 && isMalformedCandidate(entry)) this.#refusals.push(entry);
+      else this.#note(entry);
     });
     socket.on('disconnect', (reason) => {
       if (!this.#leaving) this.#note({ kind: 'disconnected', name: reason });
@@ -193,6 +198,19 @@ export class Connection {
     }
   }
 
+  /**
+   * Refused on whatever path this conversation's relays travel, behind what this device said about it before. Neither the
+   * refusal nor its acknowledgement is in a transcript.
+   */
+  async askBehind(conversationId: string): Promise<void> {
+    this.#behind++;
+    await this.ask('ice-candidate', [{ conversationId }]);
+    this.#behind--;
+    // Its own came last, just before its acknowledgement.
+    this.#refusals.pop();
+    if (this.#behind === 0) for (const entry of this.#refusals.splice(0)) this.#note(entry);
+  }
+
   /** The same without an acknowledgement. */
   tell(event: string, args: readonly unknown[]): void {
     this.#inner.flags = { fromQueue: true };
@@ -282,6 +300,12 @@ export class Connection {
     this.#wire.close();
     this.#socket.disconnect();
   }
+}
+
+function isMalformedCandidate(entry: Entry): boolean {
+  if (entry.kind !== 'event' || entry.name !== 'error') return false;
+  const { event, message } = (entry.args[0] ?? {}) as { event?: unknown; message?: unknown };
+  return event === 'ice-candidate' && String(message).startsWith('Malformed ice-candidate');
 }
 
 function hasDeep(value: unknown): boolean {
