@@ -67,6 +67,10 @@ describe('a thread', () => {
     const many = await Promise.all(Array.from({ length: 40 }, (_, i) => yaml.parse('', `f${i}`)));
     const refused = many.filter((read) => !read.ok && read.busy);
     expect(refused).toHaveLength(36);
+    // Writing the table in force waits for its turn instead.
+    const reads = Array.from({ length: 8 }, () => yaml.parse('', 'x'));
+    await expect(yaml.format(routeTable(new Map()))).rejects.toThrow(/undefined \d+/);
+    await Promise.all(reads);
   });
 
   it('goes when it was idle for a minute', async () => {

@@ -70,7 +70,8 @@ export function yamlThread(worker: URL, clock: Clock = systemClock): Yaml {
   }
 
   async function inTurn(job: Job): Promise<Done & { readonly busy?: true }> {
-    if (waiting >= MOST_WAITING)
+    // The table in force is written once for each version: that waits its turn, whatever is read.
+    if (job.kind === 'parse' && waiting >= MOST_WAITING)
       return { ok: false, busy: true, problems: ['other routes files are being read; try again in a few seconds'] };
     waiting++;
     const done = turn.then(() => run(job));
