@@ -229,7 +229,7 @@ export class Claims implements LegacyCalls {
     const payload = args[0] as Record<string, unknown>;
     const state = states[name];
     if (state) {
-      if (name === 'call-offer' && !claim.confirmed) this.#offeredBy(claim, payload.fromUserId);
+      if (name === 'call-offer' && !claim.confirmed) this.#offeredBy(claim, payload);
       this.#confirm(claim);
       this.#enter(claim, name, state);
       claim.told.add(socketKey(peer.ref));
@@ -368,14 +368,20 @@ export class Claims implements LegacyCalls {
     this.#deps.signals.observed({ ...call, callId: id, from: before, to, because: why, event });
   }
 
-  /** The legacy has accepted the offer of this user, which need not be the one that came first. */
-  #offeredBy(claim: LegacyClaim, user: unknown): void {
-    const { seats } = claim;
+  /** The legacy delivers an offer, which need not be the one that was forwarded first. */
+  #offeredBy(claim: LegacyClaim, { fromUserId: user, offer }: Record<string, unknown>): void {
+    const { seats, own, offering } = claim;
     if (typeof user !== 'string') return;
-    const accepted = sentBy(claim.offering, user);
+    const description = digestOf(offer);
+    const all = own ? [own, ...offering] : offering;
+    const accepted =
+      sentBy(
+        all.filter((o) => o.description === description),
+        user,
+      ) ?? sentBy(offering, user);
     seats.offerer = accepted?.peer ?? (seats.offerer?.user === user ? seats.offerer : null);
     claim.own = accepted;
-    claim.offering = claim.offering.filter((o) => o !== accepted);
+    claim.offering = offering.filter((o) => o !== accepted);
   }
 
   /** A forwarded offer is acknowledged. */
@@ -419,32 +425,32 @@ export class Claims implements LegacyCalls {
   }
 
   #refused(claim: LegacyClaim, peer: Peer, payload: Record<string, unknown>): void {
-    const first = this.#isRefused(claim, peer, payload);
-    const mine = claim.offering.findIndex(({ peer: { ref } }) => sameSocket(ref, peer.ref));
-    if (payload.event === 'call-offer' && mine >= 0) claim.offering.splice(mine, 1);
-    if (!first) return;
+    const { begun, confirmed } = claim;
+    const message = String(payload.message);
+    if (payload.event !== 'call-offer') {
+      if (!begun || confirmed || begun.event !== payload.event || !sameSocket(begun.peer.ref, peer.ref)) return;
+      if (noneThere.test(message)) this.#drop(claim, 'refused', begun.event);
+      return;
+    }
+    // A malformed offer claims nothing, so that refusal is about another one.
+    const refused = message.startsWith('Malformed ')
+      ? undefined
+      : claim.offering.find((o) => sameSocket(o.peer.ref, peer.ref));
+    if (!refused) return;
+    claim.offering = claim.offering.filter((o) => o !== refused);
+    if (refused !== claim.own || confirmed) return;
+    claim.own = null;
+    // There is another call, which was not seen to begin.
+    if (stillThere.has(message) && !claim.follows) return;
     const [next] = claim.offering;
     if (next === undefined) {
-      this.#drop(claim, 'refused', claim.begun?.event);
+      this.#drop(claim, 'refused', 'call-offer');
       return;
     }
     // Another offer is on its way, about which the legacy has not decided.
     claim.begun = { event: 'call-offer', peer: next.peer };
     claim.own = next;
     claim.seats.offerer = next.peer;
-  }
-
-  /** The legacy refuses what made us believe that it has this call. */
-  #isRefused(
-    { begun, confirmed, follows }: LegacyClaim,
-    peer: Peer,
-    { event, message }: Record<string, unknown>,
-  ): boolean {
-    if (!begun || confirmed || begun.event !== event || !sameSocket(begun.peer.ref, peer.ref)) return false;
-    // A malformed offer claims nothing, so that refusal is about a later one of the same socket.
-    if (/^Malformed /.test(String(message))) return event !== 'call-offer';
-    if (event === 'call-offer') return follows || !stillThere.has(String(message));
-    return noneThere.test(String(message));
   }
 
   /** The legacy relays the last forwarded rejoin offer: that user's seat moved to the socket it came from. */

@@ -319,12 +319,13 @@ export class Signaling implements Service {
         signals.decided(event.name, decision, event.peer.ref.ns);
         if (outcome.step.session?.version === 1) {
           signals.began({ ...key, callId: outcome.step.session.callId, decision });
-        }
+        } else this.#dropEarly(key, by.socket);
         this.#settle(tracked, outcome.step, key);
         signals.served(event.name, performance.now() - started - waited, event.peer.ref.ns);
         return;
       case 'refused':
         signals.decided(event.name, decision, event.peer.ref.ns);
+        this.#dropEarly(key, by.socket);
         this.#refuse(tracked, outcome.refusal);
         return;
       case 'legacy': {
@@ -344,6 +345,11 @@ export class Signaling implements Service {
   /** What was held for an offer that went to the legacy follows it. */
   #forwardEarly(key: CallKey, ref: SocketRef): void {
     for (const { event } of this.#early.take(keyOf(key), ref)) event.forward();
+  }
+
+  /** What was held for an offer that is refused is about no call. */
+  #dropEarly(key: CallKey, ref: SocketRef): void {
+    for (const _ of this.#early.take(keyOf(key), ref)) this.#deps.signals.candidateDropped('no-call');
   }
 
   /** Null where the event repeats an earlier one, which answers it. `peeled`: the legacy's call that it is about. */
