@@ -65,7 +65,7 @@ export function Reason({ value, onInput, required }: ReasonProps) {
     <div class="reason">
       <div>
         <label for={id}>
-          Reason <small>{required ? 'for the history' : 'for the history, may be empty'}</small>
+          Reason <small>{required ? 'for the history' : 'optional'}</small>
         </label>
         <input
           id={id}

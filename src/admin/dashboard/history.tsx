@@ -78,7 +78,7 @@ function Version({ version: v, current, onRollback }: VersionProps) {
         <span class="what">
           <strong>v{v.version}</strong>{' '}
           <span class="muted">
-            {clock(v.at, now)}, {v.actor} by {v.via}
+            {clock(v.at, now)}, {v.actor === v.via ? v.actor : `${v.actor} by ${v.via}`}
             {v.kind !== 'set' && v.kind !== v.via && `, ${v.kind}`}
           </span>
         </span>
