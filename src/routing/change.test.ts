@@ -131,6 +131,11 @@ describe('a set that is refused, with the command that works', () => {
       "call-renegotiate-answer shares one state with call-renegotiate-offer and can't flip without them; flip the group: sigfig routes set call-renegotiation canary --namespace /calls --percent 5",
     ],
     [
+      'one event in a namespace that a shell would read',
+      set('call-end', { mode: 'new', sole: true }, "/a;'b"),
+      "call-end shares one state with call-offer, call-answer, call-rejoin-offer, call-rejoin-answer and can't flip without them; flip the group: sigfig routes set call-lifecycle new --namespace '/a;'\\''b' --sole",
+    ],
+    [
       'an unknown event',
       set('chat-message', { mode: 'new' }),
       'there is no event or group "chat-message"; write one of calls, call-lifecycle, ice-candidate, call-renegotiation',

@@ -105,11 +105,14 @@ const UNNAMED = route({ mode: 'legacy' });
 /** The command line that sets a route. */
 export function setCommand(ns: string, target: string, input: RouteInput | { readonly mode: string }): string {
   const words = ['sigfig routes set', target, input.mode];
-  if (ns !== '/') words.push('--namespace', ns);
+  if (ns !== '/') words.push('--namespace', shellWord(ns));
   if ('canary' in input && input.canary?.percent !== undefined) words.push('--percent', String(input.canary.percent));
   if ('sole' in input && input.sole) words.push('--sole');
   return words.join(' ');
 }
+
+/** As a shell reads it back. */
+const shellWord = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 type SetChange = Extract<Change, { kind: 'set' }>;
 
