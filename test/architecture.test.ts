@@ -22,7 +22,7 @@ const pure = new Set(['protocol', 'routing', 'call']);
 
 const files = (folder: string): string[] =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => /\.tsx?$/.test(name))
     .map((name) => join(folder, name));
 
 const imports = (file: string): string[] =>
@@ -49,6 +49,19 @@ describe('imports point downwards', () => {
       }
     });
   }
+});
+
+describe('the dashboard', () => {
+  const page = 'src/admin/dashboard';
+  it('takes only types from outside its folder, so that nothing of the process gets into a browser', () => {
+    for (const file of files(page).filter((name) => !/\.test\.tsx?$/.test(name))) {
+      const text = readFileSync(join(root, file), 'utf8');
+      const values = [...text.matchAll(/^import (?!type )[^;]*?from '(\.\.\/[^']+)'/gm)].map(
+        ([, path]) => path as string,
+      );
+      expect(values, file).toEqual([]);
+    }
+  });
 });
 
 describe('the stub shares no code with src', () => {

@@ -1,6 +1,7 @@
 // The versions of the route table, newest first, and the way back to each. Knows nothing of how a change is made otherwise.
 import { useEffect, useState } from 'preact/hooks';
 import type { HistoryBody, RollbackRequest, VersionBody } from '../api.js';
+import { Check } from './change.js';
 import { problemsOf } from './client.js';
 import { Reason, useCommit } from './commit.js';
 import { Dialog, Problems } from './dialog.js';
@@ -97,10 +98,11 @@ function Version({ version: v, current, onRollback }: VersionProps) {
 }
 
 function RollbackDialog({ to, onClosed }: { readonly to: VersionBody; onClosed(): void }) {
-  const { client, online, now } = useShared();
+  const { client, online, now, live } = useShared();
   const [reason, setReason] = useState('');
+  const [endCalls, setEndCalls] = useState(false);
   const commit = useCommit();
-  const request: RollbackRequest = { version: to.version };
+  const request: RollbackRequest = { version: to.version, endCalls };
   const preview = usePreview(client, 'api/routes/rollback', request);
   return (
     <Dialog
@@ -119,6 +121,7 @@ function RollbackDialog({ to, onClosed }: { readonly to: VersionBody; onClosed()
         The routes as {to.actor} left them at {clock(to.at, now)}
         {to.reason && `: ${to.reason}`}
       </p>
+      {live.calls.new > 0 && <Check name="End the calls that sigfig serves now" on={endCalls} set={setEndCalls} />}
       <PlanView preview={preview} />
       <Reason value={reason} onInput={setReason} required={false} />
       <Problems lines={commit.problems} />
