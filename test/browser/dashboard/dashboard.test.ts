@@ -1,10 +1,10 @@
 // The dashboard as an operator uses it, in Chromium, on a real proxy with a real legacy behind it and calls that are live.
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { CallsBody, HistoryBody, RoutesBody } from '../../../src/admin/api.js';
+import type { CallsBody, HistoryBody, LiveBody, RoutesBody } from '../../../src/admin/api.js';
 import { allLegacy, type Client, connect, type Stack, startStack, until } from '../../harness.js';
 import { launch } from '../stage.js';
-import { Operator } from './operator.js';
+import { type Looks, Operator } from './operator.js';
 
 let browser: Browser;
 let stack: Stack;
@@ -30,7 +30,7 @@ afterEach(async () => {
   expect(complaints).toEqual([]);
 });
 
-async function arrive(looks = {}): Promise<Operator> {
+async function arrive(looks: Looks = {}): Promise<Operator> {
   const operator = await Operator.arrive(browser, `${stack.proxy.adminUrl}/`, looks);
   operators.push(operator);
   await operator.button('Change call-lifecycle in /').waitFor();
@@ -245,7 +245,9 @@ describe('an operator', () => {
       await operator.dryRun();
       await operator.fill(`${name} wants it`, name);
     }
-    await Promise.all([alice, bob].map((one) => one.dialog.getByRole('button', { name: /^Set to/ }).click()));
+    // At once, whatever the page has heard of the other by then.
+    const press = 'document.querySelector("dialog [type=submit]").click()';
+    await Promise.all([alice, bob].map((one) => one.page.evaluate(press)));
     await until(async () => (await newest())?.reason.endsWith('wants it') === true, 'one of them has won');
     const winner = (await newest())?.actor;
     const loser = winner === 'alice' ? bob : alice;
@@ -257,6 +259,36 @@ describe('an operator', () => {
     await loser.dryRun();
     await loser.confirm(/^Set to/, 'now that I have seen it');
     expect(await newest()).toMatchObject({ reason: 'now that I have seen it' });
+  });
+
+  test('is refused a change that was made from an old version, and told by whom it was overtaken', async () => {
+    const then = await ask<LiveBody>('live');
+    const alice = await arrive();
+    // Bob's page hears of nothing new.
+    const bob = await arrive({
+      async before(page) {
+        await page.route('**/api/live/stream', (route) => route.abort());
+        await page.route('**/api/live', (route) => route.fulfill({ json: then }));
+      },
+    });
+    await bob.change('call-lifecycle');
+    await bob.dialog.getByRole('radio', { name: 'new' }).check();
+    await bob.dryRun();
+    await alice.change('call-lifecycle');
+    await alice.dialog.getByRole('radio', { name: 'canary' }).check();
+    await alice.dryRun();
+    await alice.confirm(/^Set to canary/, 'carefully', 'alice');
+    await bob.fill('all at once', 'bob');
+    const submit = bob.dialog.getByRole('button', { name: 'Set to new' });
+    await submit.click();
+    await bob.sees('The routes were changed meanwhile.');
+    await bob.dialog.getByText(/by alice at .*: carefully/).waitFor();
+    expect((await routes())?.['call-lifecycle'].mode).toBe('canary');
+    await bob.button('Look at the dry run again').click();
+    expect(await bob.dryRun()).toMatch(/canary 1\s%.*new/);
+    await submit.click();
+    await bob.dialog.waitFor({ state: 'detached' });
+    expect(await newest()).toMatchObject({ actor: 'bob', reason: 'all at once' });
   });
 
   test('sees at once what another has changed while the dialog is open', async () => {

@@ -6,6 +6,8 @@ import type { Browser, Locator, Page } from 'playwright-core';
 export interface Looks {
   readonly scheme?: 'light' | 'dark';
   readonly width?: number;
+  /** Done before the page is loaded. */
+  readonly before?: (page: Page) => Promise<void>;
 }
 
 export class Operator {
@@ -17,11 +19,8 @@ export class Operator {
     this.page = page;
   }
 
-  static async arrive(
-    browser: Browser,
-    url: string,
-    { scheme = 'light', width = 1280 }: Looks = {},
-  ): Promise<Operator> {
+  static async arrive(browser: Browser, url: string, looks: Looks = {}): Promise<Operator> {
+    const { scheme = 'light', width = 1280, before } = looks;
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
     const operator = new Operator(page);
     page.on('pageerror', (error) => operator.complaints.push(String(error)));
@@ -34,6 +33,7 @@ export class Operator {
       if (!request.url().startsWith(url)) operator.complaints.push(`left the listener: ${request.url()}`);
     });
     page.setDefaultTimeout(15_000);
+    await before?.(page);
     await page.goto(url);
     return operator;
   }
