@@ -106,7 +106,7 @@ export class AskedEvents {
     return asked;
   }
 
-  /** The oldest one of this socket that has not settled. */
+  /** The oldest one of this socket that has not settled. Its gate is closed, or opened because it is late. */
   unsettled(ref: SocketRef): Asked | undefined {
     return this.#all.find((a) => sameSocket(a.peer.ref, ref));
   }
@@ -143,10 +143,9 @@ export class AskedEvents {
     if (asked) this.done(asked);
   }
 
-  /** Its socket is gone: nothing waits for it, but what it asked for may still come true. */
+  /** Its socket is gone: no acknowledgement will pass, but what it asked for may still come true. */
   gone(ref: SocketRef): void {
     for (const asked of this.#all.filter((a) => sameSocket(a.peer.ref, ref))) {
-      asked.settled.open();
       asked.letGo(null);
       this.acknowledged(asked);
     }

@@ -357,6 +357,21 @@ describe('relays wait in order for the outcome of what their socket sent before 
     expect(told).toContainEqual(expect.objectContaining({ event: 'unpeeled', because: 'outcome-unseen' }));
   });
 
+  it('an answer of somebody who is gone right after it: what was sent before the leaving still follows the answer', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.emit(bob, 'call-answer', { answer: 's' });
+    b.candidate(bob, 'd1');
+    b.drop(bob);
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    await settle();
+    expect(b.happened()).toEqual(['a gets ice-candidate "d1"']);
+    b.says(alice, 'call-peer-disconnected', { userId: 'bob' });
+    expect(b.live()).toEqual(['AWAITING_REJOIN ice-candidate+call-renegotiation']);
+  });
+
   it('an answer of somebody who must not: refused, and its relays are judged here', async () => {
     const b = bench();
     const { alice } = await ringing(b);

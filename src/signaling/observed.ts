@@ -175,7 +175,7 @@ export class ObservedCall {
     return result;
   }
 
-  /** That socket is gone: nothing of its own waits any more. What it asked for may still come true. */
+  /** That socket is gone. What it sent before counts, and what it asked for may still come true. */
   disconnected(ref: SocketRef): void {
     this.#asked.gone(ref);
     if (this.#isGone(ref)) for (const asked of this.#asked.held()) this.#acts('call-rejoin-answer', asked);
