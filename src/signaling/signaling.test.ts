@@ -704,4 +704,50 @@ describe('a fault of our own', () => {
     await settle();
     expect(again.acks).toEqual([{ ok: true }]);
   });
+
+  describe('before anything was saved, where the route says `fallback: legacy`', () => {
+    const canary = 'namespaces: { /: { call-lifecycle: { mode: canary, percent: 100 } } }';
+    const broken = () => Promise.reject(new Error('store is broken'));
+
+    it('leaves the offer to the legacy, with the candidates that ran ahead of it', async () => {
+      const b = bench(canary);
+      b.knows('alice');
+      const alice = b.connect('alice', 'a');
+      b.connect('bob', 'b');
+      b.store.create = broken;
+      b.emit(alice, 'ice-candidate', { conversationId, iceCandidate: 'c0' });
+      const offered = b.emit(alice, 'call-offer', offer);
+      b.emit(alice, 'ice-candidate', { conversationId, iceCandidate: 'c1' });
+      await settle();
+      expect(b.toLegacy).toEqual(['a call-offer', 'a ice-candidate', 'a ice-candidate']);
+      expect(offered.acks).toEqual([]);
+      expect(b.signals.events.filter((e) => e.what === 'internalError').length).toBe(1);
+      const decided = b.signals.events.filter((e) => e.what === 'decided' && e.args[0] === 'call-offer');
+      expect(decided.map(({ args }) => args[1])).toEqual([{ path: 'legacy', because: 'fallback' }]);
+      expect(b.emit(alice, 'call-end', { conversationId }).because).toBe('claimed');
+    });
+
+    it('refuses where a session may have been saved', async () => {
+      const b = bench(canary);
+      b.knows('alice');
+      const alice = b.connect('alice', 'a');
+      b.connect('bob', 'b');
+      const { create } = b.store;
+      b.store.create = async (session) => {
+        await create(session);
+        throw new Error('the answer was lost');
+      };
+      const offered = b.emit(alice, 'call-offer', offer);
+      await settle();
+      expect(offered.acks).toEqual([{ ok: false, error: 'Internal error' }]);
+      b.store.create = broken;
+      b.store.get = broken;
+      const carol = b.connect('carol', 'c');
+      const unknown = b.emit(carol, 'call-offer', { conversationId: 'dm:carol:bob', offer: 'o' });
+      b.asks[0]?.answer({ kind: 'granted', membership: { participants: ['carol', 'bob'] as [UserId, UserId] } });
+      await settle();
+      expect(unknown.acks).toEqual([{ ok: false, error: 'Internal error' }]);
+      expect(b.toLegacy).toEqual([]);
+    });
+  });
 });
