@@ -2,20 +2,34 @@
 // reordered within a path, raising a canary takes nobody out, and a restarted instance agrees.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { tableOf as readTable } from '../../src/routing/check.js';
 import { type RouteInput, type RouteTable, routeTable } from '../../src/routing/route.js';
 import { verdictOf } from './verdict.js';
 import { World } from './world.js';
 
+/** The same plays each time, so that only a change can make them differ; FLIPS_SEED and FLIPS_RUNS play others, and more. */
+const seed = Number(process.env.FLIPS_SEED ?? 439_290);
+const numRuns = Number(process.env.FLIPS_RUNS ?? 100);
+const mostMs = numRuns > 100 ? 600_000 : 15_000;
+
 const users = ['ann', 'ben', 'cat'];
 const conversations = ['dm:ann:ben', 'dm:ben:cat', 'dm:ann:cat'];
 
-const tableOf = (calls: RouteInput): RouteTable =>
-  routeTable(new Map([['/', { 'call-lifecycle': calls, 'ice-candidate': calls, 'call-renegotiation': calls }]]));
-const canary = (percent: number) => tableOf({ mode: 'canary', canary: { percent } });
-const tables: readonly RouteTable[] = [
-  tableOf({ mode: 'legacy' }),
-  tableOf({ mode: 'new' }),
-  ...[0, 20, 50.5, 80, 100].map(canary),
+const legacy: RouteInput = { mode: 'legacy' };
+const served: RouteInput = { mode: 'new' };
+const canary = (percent: number): RouteInput => ({ mode: 'canary', canary: { percent } });
+const tableOf = (calls: RouteInput, candidates = calls, renegotiation = candidates): RouteTable =>
+  routeTable(
+    new Map([['/', { 'call-lifecycle': calls, 'ice-candidate': candidates, 'call-renegotiation': renegotiation }]]),
+  );
+const tables: readonly RouteTable[] = [legacy, served, ...[0, 20, 50.5, 80, 100].map(canary)].map((calls) =>
+  tableOf(calls),
+);
+const peeled: readonly RouteTable[] = [
+  tableOf(legacy, served),
+  tableOf(legacy, served, legacy),
+  tableOf(legacy, canary(50.5)),
+  tableOf(canary(50.5), served),
 ];
 
 const nat = fc.nat({ max: 1_000_000 });
@@ -29,17 +43,34 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('connect' as const), pick: nat, polling: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), pick: nat, sudden: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('quiet' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constantFrom('roll back' as const, 'end all' as const, 'restart' as const),
+      odds: nat,
+    }),
+  },
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 const of = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
 
-async function play(steps: readonly Step[]): Promise<string[]> {
-  const world = new World(tables[0] as RouteTable);
+/** The table as the log keeps it and a new process reads it. */
+function readBack(table: RouteTable): RouteTable {
+  const read = readTable(JSON.parse(JSON.stringify(table.toJSON())));
+  if (!read.ok) throw new Error(read.problems.join());
+  return read.table;
+}
+
+async function play(steps: readonly Step[], from: readonly RouteTable[]): Promise<string[]> {
+  const world = new World(from[0] as RouteTable);
+  const earlier: RouteTable[] = [];
   try {
     for (const [i, user] of users.entries()) world.connect(user, i === 1);
     await world.quiet();
-    for (const one of steps) await take(one, world);
+    for (const one of steps) await take(one, world, from, earlier);
+    await world.quiet();
+    await world.ended();
     await world.quiet();
     const faults = verdictOf(world);
     return faults.length === 0 ? [] : [...faults, world.story.join('\n')];
@@ -48,7 +79,7 @@ async function play(steps: readonly Step[]): Promise<string[]> {
   }
 }
 
-async function take(one: Step, world: World): Promise<void> {
+async function take(one: Step, world: World, from: readonly RouteTable[], earlier: RouteTable[]): Promise<void> {
   switch (one.do) {
     case 'say': {
       const browser = of(world.connected, one.pick);
@@ -60,7 +91,23 @@ async function take(one: Step, world: World): Promise<void> {
       for (let i = 0; i < one.times; i++) await world.move(one.pick + i);
       return;
     case 'flip':
-      world.table = of(tables, one.pick) as RouteTable;
+      earlier.push(world.table);
+      world.table = of(from, one.pick) as RouteTable;
+      return;
+    case 'roll back':
+      world.table = earlier.pop() ?? world.table;
+      return;
+    case 'end all':
+      // What ends a call ends it while others go on; half of the time is enough.
+      if (one.odds % 2) return;
+      earlier.push(world.table);
+      world.table = tables[0] as RouteTable;
+      world.endAll();
+      return;
+    case 'restart':
+      if (one.odds % 4) return;
+      world.restart(readBack(world.table));
+      for (const [i, user] of users.entries()) world.connect(user, i === 1);
       return;
     case 'connect':
       if (world.connected.length < 6) world.connect(of(users, one.pick) as string, one.polling);
@@ -76,12 +123,32 @@ async function take(one: Step, world: World): Promise<void> {
 }
 
 describe('random calls under random flips', () => {
-  it('keep every call on its path', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 200, size: 'max' }), async (steps) => {
-        expect(await play(steps)).toEqual([]);
+  const cases = [
+    ['whole calls', tables],
+    ['relays alone, too', [...tables, ...peeled]],
+  ] as const;
+  it.each(cases)(
+    'keep every call on its path: %s',
+    async (_name, from) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 200, size: 'max' }), async (steps) => {
+          expect(await play(steps, from)).toEqual([]);
+        }),
+        { seed, numRuns, interruptAfterTimeLimit: mostMs },
+      );
+    },
+    mostMs + 10_000,
+  );
+
+  it('draw the same share for everybody: a larger one takes nobody out, and a table that was read back agrees', () => {
+    const share = fc.integer({ min: 0, max: 10_000 }).map((parts) => parts / 100);
+    fc.assert(
+      fc.property(fc.string({ minLength: 1 }), share, share, (id, one, other) => {
+        const [small, large] = [tableOf(canary(Math.min(one, other))), tableOf(canary(Math.max(one, other)))];
+        const wants = (table: RouteTable, user: string) => table.wants('/', 'call-offer', id, user).path;
+        expect(wants(small, 'ann')).toBe(wants(readBack(small), 'ben'));
+        if (wants(small, 'ann') === 'new') expect(wants(large, 'ben')).toBe('new');
       }),
-      { numRuns: 100, interruptAfterTimeLimit: 15_000 },
     );
   });
 });

@@ -8,15 +8,14 @@ export interface Link<T> {
 }
 
 export class Links {
-  readonly #links = new Set<{ readonly waiting: unknown[]; moveOne(): void }>();
+  readonly #links = new Set<{ readonly waiting: unknown[]; held(): boolean; moveOne(): void }>();
 
   open<T>(arrives: (item: T) => void, held: () => boolean = () => false): Link<T> {
     const waiting: T[] = [];
     const link = {
       waiting,
-      moveOne: () => {
-        if (!held()) arrives(waiting.shift() as T);
-      },
+      held,
+      moveOne: () => arrives(waiting.shift() as T),
     };
     this.#links.add(link);
     return {
@@ -30,9 +29,9 @@ export class Links {
     };
   }
 
-  /** Moves the first item of one of the links where something waits; `pick` says of which. False where nothing waits. */
+  /** Moves the first item of one of the links where something waits, and is not held; `pick` says of which. False where none does. */
   move(pick: number): boolean {
-    const busy = [...this.#links].filter(({ waiting }) => waiting.length > 0);
+    const busy = [...this.#links].filter(({ waiting, held }) => waiting.length > 0 && !held());
     busy[pick % busy.length]?.moveOne();
     return busy.length > 0;
   }

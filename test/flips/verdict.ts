@@ -1,5 +1,6 @@
 // What must be true of a random play once nothing is under way any more. Each broken rule is one line. Knows no internals:
 // only what browsers said and heard, what reached the legacy, and what was decided.
+import { groupOf } from '../../src/routing/route.js';
 import type { Body, Browser, Said } from './browser.js';
 import { type Fate, shown, type World } from './world.js';
 
@@ -42,7 +43,8 @@ function deliveries(world: World): string[] {
     const stayed = world.browsers.some((browser) => browser.name === said.device && world.isConnected(browser));
     if (stayed && decision.path === 'legacy' && !arrived.has(said))
       faults.push(`${shown(said)} never reached the legacy`);
-    if (decision.path === 'new' && decision.because !== 'held' && decision.because !== 'early' && arrived.has(said)) {
+    const final = decision.path === 'new' && !['held', 'early', 'peeled'].includes(decision.because);
+    if (final && arrived.has(said)) {
       const kept = said.name === 'call-offer' || wasAhead(said, world);
       if (!kept) faults.push(`${shown(said)} was served here and reached the legacy`);
     }
@@ -62,13 +64,21 @@ function wasAhead(said: Said, world: World): boolean {
 /** All that is said about a live call goes where its offer was accepted. */
 function paths(world: World): string[] {
   const toLegacy = new Set(world.atLegacy);
+  const left = new Set<string>();
   const faults: string[] = [];
   for (const fate of world.fates.values()) {
     const { said, decision } = fate;
     const call = world.calls.get(said.about as string);
     if (!call?.path || said.name === 'call-offer' || !counts(fate)) continue;
+    if (isAhead(said, call.offer)) continue;
     const path = toLegacy.has(said) ? 'legacy' : 'new';
-    if (isAhead(said, call.offer)) {
+    const group = groupOf.get(said.name) as string;
+    if (call.path === 'legacy' && call.peeled.has(group)) {
+      // Relays are served here, or, from some moment on, by the legacy.
+      const gone = `${call.tag} ${group} ${said.device}`;
+      if (path === 'legacy') left.add(gone);
+      else if (left.has(gone))
+        faults.push(`${shown(said)} was served here after its call's relays were left to the legacy`);
       continue;
     }
     if (path !== call.path)
@@ -94,6 +104,7 @@ function heardPaths(world: World): string[] {
       const fate = said && world.fates.get(said);
       if (!call?.path || !fate || !counts(fate) || isAhead(fate.said, call.offer)) return [];
       if ((call.path === 'new') === (origin === 'here')) return [];
+      if (call.path === 'legacy' && call.peeled.has(groupOf.get(event) ?? '')) return [];
       return [`${name} heard ${event} of ${call.tag} from ${origin}, which is on ${call.path}`];
     }),
   );

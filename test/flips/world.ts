@@ -3,15 +3,18 @@
 import { manualClock } from '../../src/base/clock.js';
 import type { ConversationId, Namespace, UserId } from '../../src/base/ids.js';
 import type { Decision, Service } from '../../src/base/service.js';
+import type { Session } from '../../src/call/session.js';
 import type { MembershipAnswer, Memberships } from '../../src/identity/identity.js';
 import { type Packet, PacketType } from '../../src/protocol/packet.js';
 import { decodeArgs } from '../../src/protocol/socketio.js';
 import { createConnections } from '../../src/proxy/connection.js';
 import { Registry } from '../../src/proxy/registry.js';
-import type { RouteTable } from '../../src/routing/route.js';
+import { groups, type RouteTable } from '../../src/routing/route.js';
+import { createLiveCalls } from '../../src/signaling/live-calls.js';
 import { Signaling } from '../../src/signaling/signaling.js';
 import { memorySessionStore } from '../../src/store/memory.js';
 import { recordedSignals } from '../../src/telemetry/signals.js';
+import { createTimelines } from '../../src/telemetry/timelines.js';
 import { type Body, Browser, type Said } from './browser.js';
 import { type Carrier, carry } from './carrier.js';
 import { PlayedLegacy } from './legacy.js';
@@ -26,6 +29,8 @@ export interface PlayedCall {
   path: 'legacy' | 'new' | null;
   /** Of the new path. */
   callId: string | undefined;
+  /** Groups of relays that the table wanted here when the offer went to the legacy. */
+  readonly peeled: Set<string>;
   /** A documented end of a claim was met: whatever comes after may belong to nobody's call. */
   forgotten: boolean;
   /** Its answer has passed from the legacy. */
@@ -67,6 +72,7 @@ export class World {
   readonly #byName = new Map<string, Browser>();
   readonly #connected = new Map<Browser, Carrier>();
   readonly #left = new Map<string, Map<string, string>>();
+  readonly #ending: Promise<void>[] = [];
   #tags = 0;
   #callIds = 0;
 
@@ -89,11 +95,12 @@ export class World {
       routes: () => this.table,
       newId: () => `call-${++this.#callIds}`,
     });
+    const live = createLiveCalls({ store, signaling, signals, timelines: createTimelines({ clock: this.clock }) });
     const connections = createConnections({
       ...{ registry, signals, services: [this.#witness(signaling)], tokenFrom: [{ from: 'auth', name: 'token' }] },
       verifier: { verify: (token) => ({ ok: true, user: token as UserId }) },
     });
-    return { store, signals, signaling, connections };
+    return { store, connections, live };
   }
 
   /** A browser of this user connects. */
@@ -175,11 +182,31 @@ export class World {
     return moved;
   }
 
-  /** Moves until nothing is under way. */
+  /** Moves until nothing is under way, nor waits for a time to pass that is bounded by a second or two. */
   async quiet(): Promise<void> {
-    for (let moves = 0; await this.move(moves * 7); moves++) {
-      if (moves > 100_000) throw new Error('it never comes to rest');
+    for (let waits = 0; waits < 6; waits++) {
+      for (let moves = 0; await this.move(moves * 7); moves++) {
+        if (moves > 100_000) throw new Error('it never comes to rest');
+      }
+      this.clock.advance(500);
     }
+  }
+
+  /** The big red switch, with the end of all that the new path has; not of what begins later. */
+  endAll(): void {
+    const { store, live } = this.instance;
+    const meant = [...(store.all() as Iterable<Session>)];
+    const ending = live.endAll().then(() => {
+      for (const { ns, conversationId, callId } of meant) {
+        if (store.peek({ ns, conversationId })?.callId === callId) this.faults.push(`${conversationId} was not ended`);
+      }
+    });
+    this.#ending.push(ending);
+  }
+
+  /** Everything that operators asked for is done. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#ending);
   }
 
   stateOf(tag: string | undefined): CallState {
@@ -211,7 +238,7 @@ export class World {
     this.calls.set(tag, {
       ...{ tag, conversationId: offer.conversationId, offer, path: null, callId: undefined },
       ...{ forgotten: false, answered: false, disturbed: false },
-      ...{ seats: new Set([offer.device]), away: new Set() },
+      ...{ seats: new Set([offer.device]), away: new Set(), peeled: new Set() },
     });
   }
 
@@ -261,6 +288,12 @@ export class World {
     }
     const call = said.about === undefined ? undefined : this.calls.get(said.about);
     if (!call || call.path === 'new') return;
+    if (said.name === 'call-offer') {
+      for (const group of ['ice-candidate', 'call-renegotiation'] as const) {
+        const wanted = this.table.wants('/', groups[group][0] as string, said.conversationId, said.user);
+        if (wanted.path === 'new') call.peeled.add(group);
+      }
+    }
     if (said.name === 'call-answer' || said.name === 'call-rejoin-offer') call.seats.add(said.device);
   }
 
