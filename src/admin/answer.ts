@@ -23,6 +23,7 @@ export const refusalStatus = {
   'rate-limited': 429,
   internal: 500,
   unwritable: 503,
+  'not-known': 503,
 } as const;
 export type RefusalCode = keyof typeof refusalStatus;
 

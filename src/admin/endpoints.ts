@@ -242,6 +242,10 @@ function changesOf(deps: ApiDeps) {
     if (outcome.kind === 'conflict') return conflict(outcome.current, ifVersion);
     if (outcome.kind === 'unwritable') {
       const how = '"sigfig routes rollback" and "sigfig routes legacy --all" work all the same';
+      if (outcome.begun) {
+        const looked = 'it is made if the log ever answers, and "sigfig routes history" shows it then';
+        return refuse('not-known', [`whether the change is made is not known: ${outcome.problem}; ${looked}; ${how}`]);
+      }
       return refuse('unwritable', [`nothing was changed: ${outcome.problem}; mend the log, ${how}`]);
     }
     const { version } = outcome;

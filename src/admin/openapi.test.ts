@@ -282,11 +282,58 @@ describe('refusals', () => {
     expect((await asked(bed, 'POST', '/api/routes/apply', { body: { yaml, reason: 'x' } })).status).toBe(503);
   });
 
+  it('503: a log that was given a change and does not answer', async () => {
+    const memory = memoryLog();
+    let silent = false;
+    let given = 0;
+    let answers!: () => void;
+    const answered = new Promise<void>((resolve) => (answers = resolve));
+    const log = {
+      ...memory,
+      append: async (version: Parameters<typeof memory.append>[0]) => {
+        given++;
+        if (silent) await answered;
+        return memory.append(version);
+      },
+    };
+    const clock = manualClock();
+    const bed = await bedOf({ routes: await createRoutes({ log, signals: recordedSignals(), clock }) });
+    [silent, given] = [true, 0];
+    const body = { target: 'calls', mode: 'new', reason: 'x' };
+    const first = asked(bed, 'POST', '/api/routes/set', { body });
+    await expect.poll(() => given, patiently).toBe(1);
+    const second = asked(bed, 'POST', '/api/routes/set', { body });
+    // Both have come in, and only the first was given to the log.
+    await bed.ask('/api/status');
+    await expect.poll(() => (clock.advance(1_000), bed.routes.problem), patiently).toContain('has not answered');
+    const told = await first;
+    expect(told).toMatchObject({ status: 503, body: { error: 'not-known' } });
+    expect(told.body.problems[0]).toMatch(/not known.*routes history.*routes legacy --all/);
+    expect(told.body.problems[0]).not.toContain('nothing was changed');
+    const settled = await settledBy(second, () => clock.advance(1_000));
+    expect(settled).toMatchObject({ status: 503, body: { error: 'unwritable' } });
+    expect(settled.body.problems[0]).toMatch(/^nothing was changed: /);
+    expect(given).toBe(1);
+    answers();
+    await expect.poll(() => bed.routes.current.version, patiently).toBe(2);
+  });
+
   it('every refusal of the catalogue was had', () => {
     const had = new Set([...seen].map((entry) => entry.split(' ')[3]).filter(Boolean));
     expect([...had, 'method'].sort()).toEqual(Object.keys(refusalStatus).sort());
   });
 });
+
+/** The machine may be busy with much else. */
+const patiently = { timeout: 15_000 };
+
+/** Moves the time on until the answer is there. */
+async function settledBy(answer: Promise<Told>, move: () => void): Promise<Told> {
+  let done = false;
+  void answer.finally(() => (done = true));
+  await expect.poll(() => (move(), done), patiently).toBe(true);
+  return answer;
+}
 
 /** Asks until it is told that that was too often. */
 async function flooded(bed: Bed, path: string, body?: unknown): Promise<Told> {
