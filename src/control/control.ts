@@ -49,8 +49,11 @@ export type Outcome =
   /** Made from an older version; `current` is in force. */
   | { readonly kind: 'conflict'; readonly current: RouteVersion }
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
-  /** The log can't be written, so nothing was changed. */
-  | { readonly kind: 'unwritable'; readonly problem: string };
+  /**
+   * The log can't be written, so nothing was changed. `begun`: the log was given it and has not answered, so it is made if that
+   * ever does; whether is not known, and the history shows it.
+   */
+  | { readonly kind: 'unwritable'; readonly problem: string; readonly begun?: true };
 
 export interface RouteControl {
   /** In force now; read for each decision. */

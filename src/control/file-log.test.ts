@@ -56,6 +56,18 @@ describe('what was appended', () => {
     expect(numbers(await log.older(2, many + 2))).toEqual([many + 1, many]);
   });
 
+  test('is found again by pages where numbers were left out', async () => {
+    const left = (n: number) => n + (n > 100 ? 500 : 0) + (n > 200 ? 500 : 0);
+    await writeFile(path, Array.from({ length: 300 }, (_, i) => lineOf(left(i + 1))).join(''));
+    const { log } = await opened();
+    expect(numbers(await log.older(3, 1_201))).toEqual([700, 699, 698]);
+    expect(numbers(await log.older(200, 1_202))).toEqual(Array.from({ length: 200 }, (_, i) => left(201 - i)));
+    expect(numbers(await log.older(500, 603))).toEqual(Array.from({ length: 102 }, (_, i) => left(102 - i)));
+    expect(await log.append(versionOf(1_400))).toEqual({});
+    expect(await log.append(versionOf(1_410))).toEqual({});
+    expect(numbers((await opened()).versions).slice(-3)).toEqual([1_300, 1_400, 1_410]);
+  });
+
   test('takes a bounded part of memory where tables are large', async () => {
     const users = Array.from({ length: 1_000 }, (_, i) => `${i}-${'u'.repeat(78)}`);
     const large = tableWith({ mode: 'canary', canary: { users } });

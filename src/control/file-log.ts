@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import type { RouteVersion } from '../routing/change.js';
 import { versionOf } from '../routing/check.js';
 import type { RouteLog } from './control.js';
-import { type Line, LogIndex, linesOf } from './log-index.js';
+import { type Line, LogIndex, linesOf, type Place } from './log-index.js';
 
 /** Versions kept in memory; the rest is read from the file when somebody pages that far back. */
 export const MOST_IN_MEMORY = 1_000;
@@ -86,15 +86,11 @@ export function fileLog(path: string): RouteLog {
       const handle = await open(path, 'r').catch(absent);
       if (!handle) return [];
       try {
-        const lines: Line[] = [];
-        const from = index.before(before - limit);
-        let last = from.version - 1;
-        for await (const line of linesOf(handle, from.offset)) {
-          if (line.version === null || line.version <= last) continue;
-          if (line.version >= before) break;
-          last = line.version;
-          lines.push(line);
-          if (lines.length > limit) lines.shift();
+        // Numbers may be left out, so that many versions can lie further back than as many numbers.
+        let lines: Line[] = [];
+        for (let back = limit; lines.length < limit; back *= 4) {
+          lines = await linesBelow(handle, index.before(before - back), before, limit);
+          if (before - back <= 1) break;
         }
         return (await newest(handle, lines, limit, [])).reverse();
       } finally {
@@ -145,6 +141,20 @@ export function fileLog(path: string): RouteLog {
 
     close: async () => undefined,
   };
+}
+
+/** The last `limit` lines of versions below `before`, oldest first, from a place in the file on. */
+async function linesBelow(handle: FileHandle, from: Place, before: number, limit: number): Promise<Line[]> {
+  const lines: Line[] = [];
+  let last = from.version - 1;
+  for await (const line of linesOf(handle, from.offset)) {
+    if (line.version === null || line.version <= last) continue;
+    if (line.version >= before) break;
+    last = line.version;
+    lines.push(line);
+    if (lines.length > limit) lines.shift();
+  }
+  return lines;
 }
 
 /** The number stands first: the index looks no further. */

@@ -10,6 +10,12 @@ export interface Line {
   readonly version: number | null;
 }
 
+/** Where a version's line begins. */
+export interface Place {
+  readonly version: number;
+  readonly offset: number;
+}
+
 const CHUNK = 256 * 1024;
 /** Two of the largest tables (256 Ki characters each, up to three bytes a character) and what goes with them. */
 const LONGEST_LINE = 2 * 1024 * 1024;
@@ -57,7 +63,7 @@ export class LogIndex {
   end = 0;
   lines = 0;
   #count = 0;
-  readonly #marks: { readonly version: number; readonly offset: number }[] = [];
+  readonly #marks: Place[] = [];
 
   /** `late`: a line that lost a race with another of its number, or came after a higher one. */
   add(line: Line): 'version' | 'late' | 'garbage' {
@@ -78,7 +84,7 @@ export class LogIndex {
   }
 
   /** A place at or before the line of this version. */
-  before(version: number): { readonly version: number; readonly offset: number } {
+  before(version: number): Place {
     return this.#marks.findLast((mark) => mark.version <= version) ?? this.#marks[0] ?? { version: 1, offset: 0 };
   }
 }

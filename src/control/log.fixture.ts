@@ -31,7 +31,7 @@ export function testLog(lines: RouteVersion[] = []): TestLog {
       return { release: () => void release() };
     },
     foreign(make) {
-      lines.push(make(lines.length + 1, lines.at(-1)));
+      lines.push(make((lines.at(-1)?.version ?? 0) + 1, lines.at(-1)));
     },
     async read() {
       known = lines.length;
@@ -51,7 +51,7 @@ export function testLog(lines: RouteVersion[] = []): TestLog {
         known = lines.length;
         return { conflict };
       }
-      if (version.version !== lines.length + 1) throw new Error(`${version.version} is not the next number`);
+      if (version.version <= (lines.at(-1)?.version ?? 0)) throw new Error(`${version.version} is taken already`);
       lines.push(version);
       known = lines.length;
       return {};

@@ -1,5 +1,5 @@
 // Random changes by several hands while the log fails, hangs and is appended to by others: what is in force is what the last
-// winner made, the log is a chain without gaps, and whoever starts from it agrees.
+// winner made, the log is a chain, no number is ever two versions, and whoever starts from it agrees.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { manualClock } from '../base/clock.js';
@@ -129,7 +129,7 @@ test('whatever happens to the log, the last winner is in force and the log says 
       await routes.change({ kind: 'apply', table: canary(99) }, { actor: 'zoe', via: 'api', reason: 'the last' });
       expect(routes.problem).toBe(null);
       for (const [i, version] of log.lines.entries()) {
-        expect(version.version).toBe(i + 1);
+        expect(version.version).toBeGreaterThan(log.lines[i - 1]?.version ?? 0);
         if (i > 0) expect(version.before).toEqual(log.lines[i - 1]?.after);
       }
       expect(routes.current).toEqual(log.lines.at(-1));
@@ -141,7 +141,7 @@ test('whatever happens to the log, the last winner is in force and the log says 
       expect(new Set(numbers).size, 'no two changes are one version').toBe(numbers.length);
       for (const { outcome } of outcomes) {
         if (outcome.kind === 'applied' && outcome.unwritten === null) {
-          expect(log.lines[outcome.version.version - 1]).toEqual(outcome.version);
+          expect(log.lines.find(({ version }) => version === outcome.version.version)).toEqual(outcome.version);
         }
       }
 

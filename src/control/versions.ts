@@ -56,14 +56,16 @@ export class Versions implements RouteControl {
   #current: RouteVersion | undefined;
   /** The highest number in the log. */
   #last: number;
+  /** The highest number that anybody was told of. It is never another version's, or a compare-and-set would take one for the other. */
+  #told = 0;
   /** Oldest first; the last one is in force. */
   #pending: Pending[] = [];
   /** Grows with each change that was in force before it was written: whatever asked before it has lost. */
   #epoch = 0;
   #turn: Promise<unknown> = Promise.resolve();
   #waiting = 0;
-  /** An ordinary change is being written, so its number may be taken. */
-  #writing = false;
+  /** Of an ordinary change that is being written, so that it may be taken; 0 where there is none. */
+  #writing = 0;
   #retry: Timer | undefined;
   #closed = false;
   #ending: Promise<void> | undefined;
@@ -99,7 +101,7 @@ export class Versions implements RouteControl {
   /** The first version of a log that holds none. It rules even where it can't be written yet. */
   async begin(table: RouteTable, reason: string): Promise<void> {
     const change: Change = { kind: 'start', table };
-    const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table, this.#last + 1);
+    const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table, this.#free());
     await this.#ahead(change, version, table);
   }
 
@@ -167,7 +169,7 @@ export class Versions implements RouteControl {
       const planned = this.#planned(change, undefined);
       if (!planned.ok) return { kind: 'refused', problems: planned.problems };
       if (same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
-      const version = this.#next(change, author, planned.table, this.#last + 1);
+      const version = this.#next(change, author, planned.table, this.#free());
       const appended = await this.#append(version, true);
       if (appended === 'failed') return this.#unwritable();
       if (appended === 'conflict') {
@@ -182,12 +184,11 @@ export class Versions implements RouteControl {
     return { kind: 'conflict', current: this.current };
   }
 
-  /** The log neither takes it nor refuses. */
+  /** The log neither takes it nor refuses. What it was given by then is made once it is written, which nobody can tell now. */
   #silent(begun: boolean): Outcome {
     this.problem = `the log ${this.where} has not answered within ${LOG_MS / 1000} s; see to its disk, or name another with --routes-log`;
     this.#signals.routesLog(this.problem);
-    const maybe = 'the change is made once it does: "sigfig routes history" shows whether';
-    return { kind: 'unwritable', problem: begun ? `${this.problem}; ${maybe}` : this.problem };
+    return begun ? { kind: 'unwritable', problem: this.problem, begun } : this.#unwritable();
   }
 
   #unwritable(): Outcome {
@@ -202,9 +203,7 @@ export class Versions implements RouteControl {
     const overruled = this.#followed?.overrule() ?? false;
     const idle = this.#waiting === 0 && this.#pending.length === 0 && !overruled;
     if (idle && same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
-    // Where an ordinary change is being written its number may be taken; it is settled when this one is written.
-    const number = Math.max(this.#last, this.current.version) + (this.#writing && this.#pending.length === 0 ? 2 : 1);
-    const version = this.#next(change, author, planned.table, number);
+    const version = this.#next(change, author, planned.table, this.#free());
     const pending = await this.#ahead(change, version, planned.table);
     return {
       kind: 'applied',
@@ -265,7 +264,7 @@ export class Versions implements RouteControl {
   #rebase(pending: Pending): void {
     const { version, change } = pending;
     const base = this.#history.newest;
-    const number = this.#last + 1;
+    const number = version.version > this.#last ? version.version : this.#free();
     if (!base || (version.version === number && version.before === base.after)) {
       if (version.version !== number) this.#renumber(pending, { ...version, version: number });
       return;
@@ -279,6 +278,7 @@ export class Versions implements RouteControl {
   }
 
   #renumber(pending: Pending, version: RouteVersion): void {
+    this.#told = Math.max(this.#told, version.version);
     const moved = version.version !== pending.version.version || !same(pending.table, this.table);
     pending.version = version;
     if (this.#pending.at(-1) !== pending) return;
@@ -289,7 +289,7 @@ export class Versions implements RouteControl {
   // ---- the log
 
   async #append(version: RouteVersion, ordinary: boolean): Promise<'written' | 'conflict' | 'failed'> {
-    this.#writing = ordinary;
+    this.#writing = ordinary ? version.version : 0;
     try {
       const { conflict } = await this.#log.append(version);
       this.problem = null;
@@ -306,7 +306,7 @@ export class Versions implements RouteControl {
       this.#signals.routesLog(this.problem);
       return 'failed';
     } finally {
-      this.#writing = false;
+      this.#writing = 0;
     }
   }
 
@@ -331,6 +331,7 @@ export class Versions implements RouteControl {
   #inForce(version: RouteVersion, table: RouteTable): void {
     this.table = table;
     this.#current = version;
+    this.#told = Math.max(this.#told, version.version);
     const { version: number, kind, actor, reason } = version;
     this.#signals.routesChanged({ version: number, kind, actor, reason, summary: table.summary });
     for (const listener of this.#listeners) {
@@ -340,6 +341,11 @@ export class Versions implements RouteControl {
         this.#signals.internalError('routes listener', error);
       }
     }
+  }
+
+  /** A number that no version has, had or may get. Those between are left out where what was to have them was not written. */
+  #free(): number {
+    return Math.max(this.#last, this.#told, this.#writing) + 1;
   }
 
   #next(change: Change, author: Author, table: RouteTable, number: number): RouteVersion {

@@ -34,7 +34,10 @@ export type Change =
 
 /** One entry of the log, as plain JSON. */
 export interface RouteVersion {
-  /** From 1, without gaps. */
+  /**
+   * From 1, growing. Never one that was shown for another version since this process began; so a number may be left out,
+   * where what was to have it could not be written.
+   */
   readonly version: number;
   /** ISO 8601, UTC. */
   readonly at: string;
