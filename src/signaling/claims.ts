@@ -225,7 +225,7 @@ export class Claims implements LegacyCalls {
     if (name === 'call-offer' || name === 'call-rejoin-offer') {
       claim ??= this.#claim(call, { path: 'legacy', because: 'default' });
     }
-    if (!claim) return;
+    if (!claim || (name === 'call-answer' && answersEarlier(claim, peer))) return;
     const payload = args[0] as Record<string, unknown>;
     const state = states[name];
     if (state) {
@@ -524,6 +524,10 @@ function isOfEarlier({ own, sockets, told }: LegacyClaim, { ref }: Peer): boolea
   if (sameSocket(own.peer.ref, ref)) return own.due;
   return !told.has(socketKey(ref)) && sockets.has(socketKey(own.peer.ref));
 }
+
+/** An answer goes to whoever offered; to anybody else it is of a call that is over. */
+const answersEarlier = ({ own, offering }: LegacyClaim, { ref }: Peer): boolean =>
+  own !== null && ![own, ...offering].some(({ peer }) => sameSocket(peer.ref, ref));
 
 /** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
 const isGuess = ({ begun, confirmed }: LegacyClaim): boolean =>
