@@ -63,10 +63,11 @@ export function useAdmin(): void {
   });
 }
 
-/** Words between single quotes are one. */
-export async function run(words: string, more: Partial<CliWorld> = {}) {
+/** Of a text, words between single quotes are one. */
+export async function run(words: string | readonly string[], more: Partial<CliWorld> = {}) {
   const seen = { out: '', err: '' };
-  const args = words.match(/'[^']*'|\S+/g)?.map((word) => word.replaceAll("'", '')) ?? [];
+  const args =
+    typeof words !== 'string' ? words : (words.match(/'[^']*'|\S+/g)?.map((word) => word.replaceAll("'", '')) ?? []);
   const code = await sigfig(args, {
     out(text) {
       seen.out += text;

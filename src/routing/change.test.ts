@@ -167,8 +167,51 @@ describe('a set that is refused, with the command that works', () => {
       set('calls', { mode: 'new' }, 'x'),
       'namespace "x" does not start with "/"; write "/x"',
     ],
+    [
+      'an event with lists',
+      set('call-end', {
+        mode: 'canary',
+        canary: { users: ['alice', 'mary ann'], exclude: { users: ['x'], conversations: ['c'] }, salt: 'a;b' },
+        fallback: 'refuse',
+        guard: null,
+      }),
+      "call-end shares one state with call-offer, call-answer, call-rejoin-offer, call-rejoin-answer and can't flip without them; flip the group: sigfig routes set call-lifecycle canary --users 'alice,mary ann' --exclude-users x --exclude-conversations c --salt 'a;b' --fallback refuse --guard off",
+    ],
+    [
+      'lists without a canary, and a sole that no canary has',
+      set('ice-candidate', { mode: 'new', sole: true, canary: { conversations: ['c'] } }),
+      'percent, salt and lists are of a canary, and this is mode new; leave them out, or: sigfig routes set ice-candidate canary --conversations c',
+    ],
+    [
+      'a canary of nobody with limits of its own',
+      set('ice-candidate', {
+        mode: 'canary',
+        canary: { exclude: { users: ['x'], conversations: [] } },
+        guard: { windowMs: 90_000, minSamples: 20, maxErrors: 0.0007, maxRefusals: 0.14, maxP99Ms: 250 },
+      }),
+      "a canary of ice-candidate needs a share or a list of who is in it; try: sigfig routes set ice-candidate canary --percent 5 --exclude-users x --exclude-conversations '' --guard 'window=90s,min-samples=20,max-errors-percent=0.07,max-refusals-percent=14,max-p99=250ms'",
+    ],
+    [
+      'an event with a name that no command line says',
+      set('call-end', { mode: 'canary', canary: { users: ['auth0|7,8'] } }),
+      "call-end shares one state with call-offer, call-answer, call-rejoin-offer, call-rejoin-answer and can't flip without them; flip the group: write call-lifecycle in place of call-end",
+    ],
   ])('%s', (_name, change, line) => {
     expect(refusals(legacy, change)).toEqual([line]);
+  });
+
+  test('an event whose group would be refused as well: both, each with its mend', () => {
+    expect(refusals(legacy, set('call-end', { mode: 'new', canary: { users: ['alice'] } }))).toEqual([
+      "call-end shares one state with call-offer, call-answer, call-rejoin-offer, call-rejoin-answer and can't flip without them; flip the group: write call-lifecycle in place of call-end",
+      'percent, salt and lists are of a canary, and this is mode new; leave them out, or: sigfig routes set call-lifecycle canary --users alice',
+    ]);
+  });
+
+  test('a canary that is one already keeps its share in what is suggested', () => {
+    const before = tableIn('  /: { ice-candidate: { mode: canary, percent: 40 } }');
+    expect(refusals(before, set('ice-candidate', { mode: 'new', canary: { salt: 'b' } }))[0]).toMatch(
+      /or: sigfig routes set ice-candidate canary --salt b$/,
+    );
   });
 
   test('a namespace too many', () => {

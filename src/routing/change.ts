@@ -15,6 +15,7 @@ import {
   routeTable,
   type TableJson,
 } from './route.js';
+import { setCommand } from './set-command.js';
 
 /** `target` names: a group, or `calls` for all three. */
 export type Target = Group | 'calls';
@@ -105,25 +106,13 @@ export function differences(before: TableJson, after: TableJson): readonly Diffe
 }
 const UNNAMED = route({ mode: 'legacy' });
 
-/** The command line that sets a route. */
-export function setCommand(ns: string, target: string, input: RouteInput | { readonly mode: string }): string {
-  const words = ['sigfig routes set', target, input.mode];
-  if (ns !== '/') words.push('--namespace', shellWord(ns));
-  if ('canary' in input && input.canary?.percent !== undefined) words.push('--percent', String(input.canary.percent));
-  if ('sole' in input && input.sole) words.push('--sole');
-  return words.join(' ');
-}
-
-/** As a shell reads it back. */
-const shellWord = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
 type SetChange = Extract<Change, { kind: 'set' }>;
 
 function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Planned {
   const wrong = namespaceFault(ns);
   if (wrong) return refused(line(wrong));
-  const targets = groupsOf(ns, target, input);
-  if ('problem' in targets) return refused(targets.problem);
+  const targets = groupsOf(table, ns, target, input);
+  if ('problems' in targets) return refused(...targets.problems);
   const { mode } = input as { readonly mode: string };
   if (mode !== 'legacy' && mode !== 'new' && mode !== 'canary') {
     return refused(
@@ -133,8 +122,9 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
     );
   }
   if (mode !== 'canary' && input.canary) {
+    const command = canaryCommand(table, ns, target, input);
     return refused(
-      `percent, salt and lists are of a canary, and this is mode ${mode}; leave them out, or: ${setCommand(ns, target, { ...input, mode: 'canary' })}`,
+      `percent, salt and lists are of a canary, and this is mode ${mode}; leave them out${command ? `, or: ${command}` : ', or write canary'}`,
     );
   }
   const problems = new Set<string>();
@@ -142,8 +132,9 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
     if (at !== ns) return current;
     const wanted = merged(current, input);
     if (wanted.canary && !current.canary && takesNobody(input.canary)) {
+      const command = canaryCommand(table, ns, target, input);
       problems.add(
-        `a canary of ${group} needs a share or a list of who is in it; try: ${setCommand(ns, target, { mode, canary: { percent: 5 } })}`,
+        `a canary of ${group} needs a share or a list of who is in it; ${command ? `try: ${command}` : 'give --percent 5'}`,
       );
     }
     for (const fault of routeFaults(group, wanted)) problems.add(line(fault));
@@ -155,25 +146,50 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
 const takesNobody = (canary: RouteInput['canary']): boolean =>
   canary?.percent === undefined && !canary?.users?.length && !canary?.conversations?.length;
 
+/**
+ * The same as a canary that is taken: with a share where nobody would be in it, and without what no canary has. Null where
+ * there is none, or no command line says it.
+ */
+function canaryCommand(
+  table: RouteTable,
+  ns: string,
+  target: string,
+  { sole: _, ...input }: RouteInput,
+): string | null {
+  const canary = input.canary ?? {};
+  const asked: RouteInput = { ...input, mode: 'canary', canary };
+  const begins = groupNames.some(
+    (group) => (target === 'calls' || target === group) && !table.route(ns, groups[group][0] ?? group).canary,
+  );
+  const taken = [asked, { ...asked, canary: { ...canary, percent: 5 } }].find(
+    (one) => !(begins && takesNobody(one.canary)) && planSet(table, { kind: 'set', ns, target, route: one }).ok,
+  );
+  return taken ? setCommand(ns, target, taken) : null;
+}
+
 /** The groups that a target names; an event that has others beside it in its group can't flip by itself. */
 function groupsOf(
+  table: RouteTable,
   ns: string,
   target: string,
   input: RouteInput,
-): { readonly groups: readonly Group[] } | { readonly problem: string } {
+): { readonly groups: readonly Group[] } | { readonly problems: readonly string[] } {
   if (target === 'calls') return { groups: groupNames };
   const named = groupNames.find((group) => group === target);
   if (named) return { groups: [named] };
   const group = groupOf.get(target);
   if (!group) {
     return {
-      problem: `there is no event or group ${quoted(target)}; write one of calls, ${groupNames.join(', ')}`,
+      problems: [`there is no event or group ${quoted(target)}; write one of calls, ${groupNames.join(', ')}`],
     };
   }
   const others = groups[group].filter((event) => event !== target).join(', ');
-  return {
-    problem: `${target} shares one state with ${others} and can't flip without them; flip the group: ${setCommand(ns, group, input)}`,
-  };
+  // What the group would be refused for as well is told with it, with its own mend.
+  const whole = planSet(table, { kind: 'set', ns, target: group, route: input });
+  const command = whole.ok ? setCommand(ns, group, input) : null;
+  const how = command ? `flip the group: ${command}` : `flip the group: write ${group} in place of ${target}`;
+  const problem = `${target} shares one state with ${others} and can't flip without them; ${how}`;
+  return { problems: whole.ok ? [problem] : [problem, ...whole.problems] };
 }
 
 /** What is left out stays as it is in force; with another mode `fallback` and `sole` are that mode's own again. */
