@@ -3,7 +3,7 @@
 import { Agent, type Dispatcher, request } from 'undici';
 import type { ErrorBody } from '../admin/api.js';
 import type { ClientConfig } from '../config/client.js';
-import { exitCodes, Failure } from './failure.js';
+import { type ExitCode, exitCodes, Failure } from './failure.js';
 
 export interface AdminClient {
   /** `needs`: fields without which the answer isn't one of the admin API. */
@@ -152,9 +152,13 @@ function refusal(admin: string, response: Dispatcher.ResponseData, answer: unkno
     return new Failure(exitCodes.unauthorized, body?.error ?? 'unauthorized', [...said, ...works]);
   }
   if (!body) return stranger(admin, statusCode);
-  const code = body.error === 'conflict' ? exitCodes.conflict : exitCodes.refused;
-  return new Failure(code, body.error, body.problems, body.current);
+  return new Failure(CODES[body.error] ?? exitCodes.refused, body.error, body.problems, body.current);
 }
+const CODES: Readonly<Record<string, ExitCode>> = {
+  conflict: exitCodes.conflict,
+  // As where no answer came: scripts must look before they try again.
+  'not-known': exitCodes.unreachable,
+};
 
 const stranger = (admin: string, statusCode: number): Failure =>
   new Failure(exitCodes.unreachable, 'unreachable', [

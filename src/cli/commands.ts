@@ -249,8 +249,8 @@ export function pathOf(command: Command): string[] {
 }
 
 const EXIT_CODES = `
-Exit codes: 0 done, nothing to do, or a dry run was shown; 1 refused; 2 the command line is wrong; 3 not reachable;
-4 no token, a wrong one, or one that may only read; 5 somebody else changed the routes meanwhile.`;
+Exit codes: 0 done, nothing to do, or a dry run was shown; 1 refused; 2 the command line is wrong; 3 not reachable, or not
+known whether a change is made; 4 no token, a wrong one, or one that may only read; 5 somebody else changed the routes meanwhile.`;
 const ROUTES_HELP = `
 Targets are call-lifecycle, ice-candidate, call-renegotiation, and calls for all three. A call stays on the path that
 accepted its offer until it ends; a change decides about calls that begin after it.

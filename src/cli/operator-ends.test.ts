@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcp } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { PlanBody } from '../admin/api.js';
 import {
   admin,
   asked,
@@ -49,6 +50,7 @@ describe('how it ends', () => {
     [415, 'media-type', 1],
     [422, 'refused', 1],
     [503, 'unwritable', 1],
+    [503, 'not-known', 3],
   ])('a change answered by %i %s: %i', async (status, error, exit) => {
     admin.answers = {
       'GET /api/status': [200, inForce],
@@ -88,6 +90,10 @@ describe('how it ends', () => {
       out: 'nothing to do: version 8 is like that already\n',
       err: '',
     });
+    admin.answers = { 'POST /api/routes/legacy': [200, changed({ changed: false, endedCalls: 12 })] };
+    expect((await run('routes legacy --all --end-calls')).out).toBe(
+      'routes stay: version 8 is like that already\nended 12 calls\n',
+    );
     const part = changed({ confirmed: { instances: 1, of: 3 }, unwritten: 'ENOSPC', endedCalls: 2 });
     admin.answers = { 'POST /api/routes/legacy': [200, part] };
     const { code, out, err } = await run('routes legacy --all --end-calls');
@@ -101,6 +107,22 @@ describe('how it ends', () => {
     const asJson = await run('routes legacy --all --json');
     expect(asJson.err).toBe('');
     expect(JSON.parse(asJson.out)).toEqual(part);
+  });
+
+  test.each([
+    [0, ['nothing moves'], 'nothing to do: version 7 is like that already\n'],
+    [12, ['ends 12 live calls'], 'routes stay: version 7 is like that already\nends 12 live calls\n'],
+    [1, [], 'routes stay: version 7 is like that already\nends 1 call\n'],
+  ])('a dry run that moves no route and ends %i calls says so', async (endedCalls, lines, says) => {
+    const like: PlanBody = { ...plan, differences: [], events: [], lines, endedCalls };
+    for (const path of ['legacy', 'rollback']) {
+      admin.answers = { [`POST /api/routes/${path}`]: [200, like] };
+      const words = path === 'legacy' ? 'legacy --all' : 'rollback 6';
+      const { code, out } = await run(`routes ${words} --end-calls --dry-run`);
+      expect(code).toBe(0);
+      expect(out).toBe(endedCalls === 0 ? says : `dry run, from version 7; nothing was changed\n${says}`);
+      expect(asked.at(-1)?.body).toMatchObject({ endCalls: true, dryRun: true });
+    }
   });
 
   test('an answer that lacks something, as of another version', async () => {

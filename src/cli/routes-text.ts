@@ -33,10 +33,18 @@ export function routesText({ version, at, actor, reason, namespaces }: RoutesBod
   return `${style.bold(`version ${version}`)}, ${time(at)} by ${harmless(actor)}${because(reason)}\n\n${table(head, rows, style)}`;
 }
 
-/** What a change would do. `nothing`: said where there are no differences. */
-export function planText({ from, differences, lines }: PlanBody, nothing: string, style: Style): string {
-  if (differences.length === 0) return `nothing to do: ${harmless(nothing)}\n`;
-  return listed(`${style.bold('dry run')}, from version ${from}; nothing was changed`, differences, lines, style);
+/** What a change would do. `nothing`: said of the routes where they stay, which calls that it ends do not. */
+export function planText(plan: PlanBody, nothing: string, style: Style): string {
+  const { from, differences, endedCalls, lines } = plan;
+  const head = `${style.bold('dry run')}, from version ${from}; nothing was changed`;
+  if (differences.length > 0) return listed(head, differences, lines, style);
+  if (endedCalls === 0) return `nothing to do: ${harmless(nothing)}\n`;
+  return listed(head, [], [`routes stay: ${nothing}`, ...endings(plan)], style);
+}
+
+/** The server's lines name the calls that end; one of another version might not. */
+function endings({ lines, endedCalls }: PlanBody): readonly string[] {
+  return lines.length > 0 ? lines : [`ends ${counted(endedCalls, 'call')}`];
 }
 
 /** How a file differs from what is in force, and what applying it would do. */
@@ -53,7 +61,10 @@ function listed(head: string, differences: readonly Difference[], lines: readonl
 /** What a change did. */
 export function changedText({ version, changed, plan, confirmed, endedCalls }: ChangedBody, style: Style): string {
   const ended = endedCalls > 0 ? [`ended ${counted(endedCalls, 'call')}`] : [];
-  if (!changed) return `${[`nothing to do: version ${version.version} is like that already`, ...ended].join('; ')}\n`;
+  if (!changed) {
+    const like = `version ${version.version} is like that already`;
+    return `${[ended.length > 0 ? `routes stay: ${like}` : `nothing to do: ${like}`, ...ended].join('\n')}\n`;
+  }
   const head = `${style.bold(`version ${version.version}`)} is in force on ${confirmed.instances} of ${counted(confirmed.of, 'instance')}`;
   return listed(head, version.differences, [...plan.lines, ...ended], style);
 }
