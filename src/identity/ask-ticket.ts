@@ -4,7 +4,14 @@ import { Agent } from 'undici';
 import { z } from 'zod';
 import type { Clock, Timer } from '../base/clock.js';
 import { type Answer, ask, faultOf, parsed, placed } from './http.js';
-import { fromStatus, type MembershipQuestion, type MembershipSource, type SourceAnswer } from './ticket.js';
+import {
+  fromStatus,
+  isUnusual,
+  type MembershipQuestion,
+  type MembershipSource,
+  ofTheId,
+  type SourceAnswer,
+} from './ticket.js';
 
 export interface TicketSourceOptions {
   readonly clock: Clock;
@@ -36,7 +43,10 @@ interface Ability {
   /** No POST before this time. */
   notBefore: number;
   mostPosted: number;
-  /** It granted or refused a ticket once: from then on a 404 is about the conversation, before it about the endpoint. */
+  /**
+   * It granted or refused a ticket once: from then on a 404, or what else `ofTheId` names, is about the conversation, before it
+   * about the endpoint.
+   */
   isThere: boolean;
 }
 
@@ -72,8 +82,8 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
       const answer = await ask(url, { headers, timeoutMs: TIMEOUT_MS, mostBytes: MOST_BYTES, dispatcher });
       const ability = abilityOf(url);
       if (answer.status === 200 || answer.status === 403) ability.isThere = true;
-      const missing = answer.status === 404 && !ability.isThere;
-      answered(missing ? { kind: 'unavailable', why: noEndpoint(url) } : fromAnswer(answer));
+      const missing = ofTheId.has(answer.status) && !ability.isThere;
+      answered(missing ? { kind: 'unavailable', why: noEndpoint(url, answer.status) } : fromAnswer(answer));
     } catch (error) {
       answered({ kind: 'unavailable', why: faultOf(error) });
     }
@@ -99,7 +109,13 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     const items = readItems(answer, all.length);
     if (items) {
       abilityOf(single).isThere = true;
+      ability.isThere = true;
       for (const [i, { answered }] of all.entries()) answered(fromItem(items[i]));
+      return;
+    }
+    // One question that the legacy can't take must not be held against those beside it: each is asked for itself.
+    if (answer.status === 500 || ((answer.status === 400 || answer.status === 422) && ability.isThere)) {
+      for (const waiting of all) void one(single, waiting);
       return;
     }
     if (answer.status === 413) {
@@ -131,7 +147,11 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
       for (const waiting of all) void one(single, waiting);
       return;
     }
-    for (const part of partsOf(all, ability.mostPosted)) {
+    for (const waiting of all.filter(isAlone)) void one(single, waiting);
+    for (const part of partsOf(
+      all.filter((waiting) => !isAlone(waiting)),
+      ability.mostPosted,
+    )) {
       void (part.length === 1 ? one(single, part[0]!) : many(several, single, part));
     }
   };
@@ -148,6 +168,9 @@ export function createTicketSource(options: TicketSourceOptions): MembershipSour
     close: () => dispatcher.destroy(),
   };
 }
+
+/** Nobody else's question goes with one that the legacy may break over. */
+const isAlone = ({ question }: Waiting): boolean => isUnusual(question.conversationId);
 
 /** Parts that each fit one request. */
 function partsOf(all: readonly Waiting[], mostPosted: number): Waiting[][] {
@@ -192,7 +215,7 @@ function fromAnswer({ status, body }: Answer): SourceAnswer {
     : { kind: 'unavailable', why: "the legacy's answer makes no sense" };
 }
 
-const noEndpoint = ({ pathname }: URL): string =>
-  `the legacy answers 404 at ${pathname}: if it issues tickets elsewhere give --ticket-url, if it issues none --membership-url`;
+const noEndpoint = ({ pathname }: URL, status: number): string =>
+  `the legacy answers ${status} at ${pathname}: if it issues tickets elsewhere give --ticket-url, if it issues none --membership-url`;
 
 const isLateOrDown = (status: number): boolean => status === 408 || status === 429 || (status >= 500 && status !== 501);

@@ -273,6 +273,17 @@ describe('a ticket from the legacy', () => {
     expect(await m.ask('t', ada, c1)).toEqual({ kind: 'not-participant' });
   });
 
+  it.each([400, 414, 422, 431])('%i is about the id once the endpoint is known to be there', async (status) => {
+    const statuses = [status, 403, status];
+    const { base } = await legacy((_, r) => json(r, {}, statuses.shift()));
+    const m = byTicket(base);
+    expect(await m.ask('t', ada, c1)).toMatchObject({
+      kind: 'unavailable',
+      why: expect.stringContaining(`answers ${status} at /api/calls/ticket`),
+    });
+    for (let i = 0; i < 2; i++) expect(await m.ask('t', ada, c1)).toEqual({ kind: 'not-participant' });
+  });
+
   it('a kept connection that the legacy gives up in that moment costs no call', async () => {
     let broken = false;
     const { base } = await legacy((one, r) => {
@@ -369,6 +380,63 @@ describe('a ticket from the legacy', () => {
     add('c3');
     const held = ['c1', 'c2', 'c3'].map((id) => m.cached(ada, id as ConversationId) !== undefined);
     expect(held).toEqual([true, false, true]);
+  });
+});
+
+describe('threat: an id that the legacy breaks over', () => {
+  /** As Postgres would: `breaks` in an id is an error of the whole request. */
+  const fragile = (breaks: string, status: number) => (one: Seen, response: ServerResponse) =>
+    `${one.body}${queried(one.request) ?? ''}`.includes(breaks)
+      ? json(response, {}, status)
+      : good(true)(one, response);
+  const askAll = (m: ReturnType<typeof memberships>, ids: readonly string[]) =>
+    Promise.all(ids.map((id) => m.ask('token-of-ada', ada, id as ConversationId)));
+
+  it.each(['\0', '\n', '\x1b', '\x9f'])(
+    'with a control character (%j): asked for, alone, and never "unavailable"',
+    async (odd) => {
+      const { seen, base } = await legacy((one, response) =>
+        queried(one.request)?.includes(odd) ? json(response, {}, 500) : good(true)(one, response),
+      );
+      const m = byTicket(base);
+      expect(await askAll(m, ['a', `c${odd}`, 'b'])).toEqual([granted, { kind: 'not-participant' }, granted]);
+      expect(seen.map(({ request }) => request.method).sort()).toEqual(['GET', 'POST']);
+    },
+  );
+
+  it('a control character is an id like others where the legacy takes it', async () => {
+    const { base } = await legacy(good(true));
+    expect(await byTicket(base).ask('token-of-ada', ada, 'c\n1' as ConversationId)).toEqual(granted);
+  });
+
+  it('the same by the membership URL', async () => {
+    const { base } = await legacy((_, r) => json(r, {}, 500));
+    const m = memberships(createMemberSource({ base: () => base, template: '/c/{conversationId}', pointer: '/x' }));
+    expect(await m.ask('t', ada, 'c\0' as ConversationId)).toEqual({ kind: 'not-participant' });
+    expect(await m.ask('t', ada, c1)).toEqual({ kind: 'unavailable', why: 'the legacy answered 500' });
+  });
+
+  it.each([
+    [500, { kind: 'unavailable', why: 'the legacy answered 500' }],
+    [400, { kind: 'not-participant' }],
+    [422, { kind: 'not-participant' }],
+  ])(
+    'of any other kind, answered by %i: those asked beside it get their tickets, now and later',
+    async (status, said) => {
+      const { seen, base } = await legacy(fragile('no-uuid', status));
+      const m = byTicket(base);
+      expect(await askAll(m, ['a', 'b'])).toEqual([granted, granted]);
+      expect(await askAll(m, ['c', 'no-uuid', 'd'])).toEqual([granted, said, granted]);
+      expect(await askAll(m, ['e', 'f'])).toEqual([granted, granted]);
+      expect(seen.map(({ request }) => request.method)).toEqual(['POST', 'POST', 'GET', 'GET', 'GET', 'POST']);
+    },
+  );
+
+  it.each([502, 503, 504, 429])('a legacy that is down (%i) is not asked for each', async (status) => {
+    const { seen, base } = await legacy((_, r) => json(r, {}, status));
+    const unwell = { kind: 'unavailable', why: `the legacy answered ${status}` };
+    expect(await askAll(byTicket(base), ['a', 'b'])).toEqual([unwell, unwell]);
+    expect(seen).toHaveLength(1);
   });
 });
 

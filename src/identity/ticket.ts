@@ -39,12 +39,23 @@ export interface MembershipSource {
   close(): Promise<void>;
 }
 
-/** What a status other than 200 says about a membership, here and for any other endpoint. */
+/**
+ * What a status other than 200 says about a membership, here and for any other endpoint. 400 and 422 say that no
+ * conversation has such an id, as 404 does; 414 and 431 that it is too long for one.
+ */
 export function fromStatus(status: number): Exclude<SourceAnswer, { kind: 'ticket' | 'list' }> {
   if (status === 401) return { kind: 'token-expired' };
-  if (status === 403 || status === 404) return { kind: 'not-participant' };
+  if (status === 403 || ofTheId.has(status)) return { kind: 'not-participant' };
   return { kind: 'unavailable', why: `the legacy answered ${status}` };
 }
+/** Also what a wrong URL answers, whatever is asked. */
+export const ofTheId: ReadonlySet<number> = new Set([400, 404, 414, 422, 431]);
+
+/**
+ * Whether a legacy's own means may break over this id (Postgres refuses U+0000 in a text, say): an answer that fails then
+ * says nothing of the legacy.
+ */
+export const isUnusual = (conversationId: string): boolean => /\p{Cc}/u.test(conversationId);
 
 /** An answer must be out 2 s after the offer; the rest is for refusing. */
 const DEADLINE_MS = 1_800;
@@ -107,7 +118,13 @@ export function createMemberships(options: MembershipOptions): Memberships & { c
           (said) => grant(user, conversationId, said),
           (error: unknown): MembershipAnswer => ({ kind: 'unavailable', why: faultOf(error) }),
         ),
-      ).finally(() => asked.delete(key));
+      )
+        .then(
+          (said): MembershipAnswer =>
+            // Nobody is shown to take part in it, and its user must not be able to say that the new path is unwell.
+            said.kind === 'unavailable' && isUnusual(conversationId) ? { kind: 'not-participant' } : said,
+        )
+        .finally(() => asked.delete(key));
       asked.set(key, answer);
       return answer;
     },
