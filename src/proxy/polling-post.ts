@@ -61,8 +61,11 @@ export class PollingPosts {
   readonly #session: PostSession;
   #gathering: Gathering | null = null;
   /** POSTs of one session go on one after another. */
-  #chain: Promise<void> = Promise.resolve();
-  #queued = 0;
+  readonly #waiting: (() => Promise<void>)[] = [];
+  /** What was taken from earlier ones and goes to the legacy after all: before what the browser posted later. */
+  readonly #after: (() => Promise<void>)[] = [];
+  /** Resolves once all that waits is through; undefined where nothing does. */
+  #running: Promise<void> | undefined;
   /** Of bodies gathered and not answered yet. */
   #bytes = 0;
   #sample: Sample;
@@ -105,7 +108,8 @@ export class PollingPosts {
   /** A packet that was taken goes to the legacy after all, in a POST of our own. */
   forward(packet: Outgoing): void {
     const body = joinPayload(itemsOf(packet));
-    this.#enqueue(() => this.#ownPost(body));
+    this.#after.push(() => this.#ownPost(body));
+    this.#run();
   }
 
   /** Whether a body is still coming. */
@@ -113,9 +117,9 @@ export class PollingPosts {
     return this.#gathering !== null;
   }
 
-  /** Resolves once every POST so far has been answered; undefined where none is under way. */
+  /** Resolves once no POST is under way; undefined where none is. */
   get idle(): Promise<void> | undefined {
-    return this.#queued > 0 ? this.#chain : undefined;
+    return this.#running;
   }
 
   /**
@@ -316,12 +320,25 @@ export class PollingPosts {
   }
 
   #enqueue(run: () => Promise<void>): void {
-    this.#queued++;
-    this.#chain = this.#chain
-      .then(run)
-      .catch((error: unknown) => this.#session.fault(error))
-      .then(() => {
-        this.#queued--;
-      });
+    this.#waiting.push(run);
+    this.#run();
+  }
+
+  #run(): void {
+    this.#running ??= this.#each().finally(() => {
+      this.#running = undefined;
+      // Something may have come while this was told.
+      if (this.#waiting.length + this.#after.length > 0) this.#run();
+    });
+  }
+
+  async #each(): Promise<void> {
+    // Not within the call that brought the first one: its caller is not done with it.
+    await Promise.resolve();
+    for (;;) {
+      const next = this.#after.shift() ?? this.#waiting.shift();
+      if (!next) return;
+      await next().catch((error: unknown) => this.#session.fault(error));
+    }
   }
 }
