@@ -1,18 +1,19 @@
 // What needs an operator now: a guard that tripped, a log that can't be written, an instance that is not ready.
 // Knows nothing of how it is mended beyond the words it is given.
-import type { StatusBody } from '../api.js';
-import { clock } from './format.js';
+import type { GuardBody, StatusBody } from '../api.js';
+import { guardTripped } from './format.js';
 import { useShared } from './shared.js';
 
 export function Alerts({ status }: { readonly status: StatusBody | null }) {
   const { live, now } = useShared();
   const tripped = live.guard.filter(({ state }) => state === 'tripped');
+  const isSole = ({ ns, group }: GuardBody) =>
+    live.events.some((event) => event.group === group && event.route[ns]?.sole === true);
   const down = status?.legacy.filter(({ reachable }) => !reachable) ?? [];
   const lines = [
-    ...tripped.map(({ ns, group, trippedAt, reason }) => ({
-      key: `guard ${ns} ${group}`,
-      title: `The guard tripped for ${group} in ${ns}${trippedAt ? ` at ${clock(trippedAt, now)}` : ''}.`,
-      text: `${reason ?? ''} It stays so until the route is changed by an operator.`,
+    ...tripped.map((guard) => ({
+      key: `guard ${guard.ns} ${guard.group}`,
+      ...guardTripped(guard, isSole(guard), now),
     })),
     ...(live.routes.problem ? [{ key: 'log', title: 'Route log:', text: live.routes.problem }] : []),
     ...(status && !status.ready ? [{ key: 'ready', title: 'Not ready:', text: status.reasons.join('; ') }] : []),

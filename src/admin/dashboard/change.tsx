@@ -4,7 +4,7 @@ import type { GroupRoute, Mode } from '../../routing/route.js';
 import type { HistoryBody } from '../api.js';
 import { Reason, useCommit } from './commit.js';
 import { Dialog, Problems } from './dialog.js';
-import { type Draft, draftOf, requestOf, withMode } from './draft.js';
+import { type Draft, draftOf, requestOf, shareShown, withMode } from './draft.js';
 import { clock } from './format.js';
 import { Differences, PlanView, usePreview } from './plan.js';
 import { useFetched, useId, useShared } from './shared.js';
@@ -13,9 +13,11 @@ export interface Flip {
   readonly ns: string;
   /** A group, or `calls`. */
   readonly target: string;
-  /** In force, with its version, when the dialog was opened. */
+  /** In force, with its version, when the dialog was opened; of `calls` the lifecycle's. */
   readonly from: GroupRoute;
   readonly version: number;
+  /** Of `calls`: in what its groups differ. */
+  readonly differ: readonly string[];
 }
 
 interface Props {
@@ -24,7 +26,7 @@ interface Props {
 }
 
 export function ChangeDialog({ flip, onClosed }: Props) {
-  const { ns, target, from } = flip;
+  const { ns, target, from, differ } = flip;
   const { client, online, live } = useShared();
   const [draft, setDraft] = useState(() => draftOf(from));
   const [reason, setReason] = useState('');
@@ -57,9 +59,15 @@ export function ChangeDialog({ flip, onClosed }: Props) {
         </button>
       }
     >
+      {differ.length > 0 && (
+        <p class="bar boxed warn">
+          The groups differ now in {listed(differ)}. This is what call-lifecycle has; all three get{' '}
+          {draft.mode === 'legacy' ? 'the mode' : 'everything'} that is set here.
+        </p>
+      )}
       <Modes mode={draft.mode} onMode={(mode) => set(withMode(draft, mode, from))} />
-      {draft.mode === 'canary' && <CanaryFields draft={draft} set={set} />}
-      {draft.mode !== 'legacy' && <More draft={draft} set={set} />}
+      {draft.mode === 'canary' && <CanaryFields draft={draft} set={set} differ={differ} />}
+      {draft.mode !== 'legacy' && <More draft={draft} set={set} differ={differ} />}
       {!asked.ok && <Problems lines={asked.problems} />}
       {asked.ok && <PlanView preview={preview} />}
       {behind && (
@@ -111,10 +119,12 @@ function Modes({ mode, onMode }: { readonly mode: Mode; onMode(mode: Mode): void
 
 interface FieldsProps {
   readonly draft: Draft;
+  /** What differs is to be seen without a click. */
+  readonly differ: Flip['differ'];
   set(change: Partial<Draft>): void;
 }
 
-function CanaryFields({ draft, set }: FieldsProps) {
+function CanaryFields({ draft, set, differ }: FieldsProps) {
   const id = useId('share');
   const lists = draft.users || draft.conversations || draft.excludeUsers || draft.excludeConversations;
   return (
@@ -127,7 +137,7 @@ function CanaryFields({ draft, set }: FieldsProps) {
           min={0}
           max={100}
           step={1}
-          value={Number(draft.percent) || 0}
+          value={shareShown(draft.percent)}
           aria-valuetext={`${draft.percent} percent`}
           onInput={(event) => set({ percent: event.currentTarget.value })}
         />
@@ -142,17 +152,17 @@ function CanaryFields({ draft, set }: FieldsProps) {
           %
         </span>
       </div>
-      <details open={lists !== ''}>
+      <details open={lists !== '' || differ.includes('lists')}>
         <summary>Always or never in the canary</summary>
         <div class="pairs">
-          <Text name="Always these users" value={draft.users} onInput={(users) => set({ users })} />
-          <Text
+          <List name="Always these users" value={draft.users} onInput={(users) => set({ users })} />
+          <List
             name="Always these conversations"
             value={draft.conversations}
             onInput={(conversations) => set({ conversations })}
           />
-          <Text name="Never these users" value={draft.excludeUsers} onInput={(excludeUsers) => set({ excludeUsers })} />
-          <Text
+          <List name="Never these users" value={draft.excludeUsers} onInput={(excludeUsers) => set({ excludeUsers })} />
+          <List
             name="Never these conversations"
             value={draft.excludeConversations}
             onInput={(excludeConversations) => set({ excludeConversations })}
@@ -163,10 +173,10 @@ function CanaryFields({ draft, set }: FieldsProps) {
   );
 }
 
-function More({ draft, set }: FieldsProps) {
+function More({ draft, set, differ }: FieldsProps) {
   const fallback = useId('fallback');
   return (
-    <details>
+    <details open={differ.includes('fallback') || differ.includes('guard')}>
       <summary>Fallback and guard</summary>
       <div class="field">
         <label for={fallback}>Where sigfig itself is unwell, new calls</label>
@@ -227,6 +237,26 @@ function Text({ name, value, onInput }: TextProps) {
   );
 }
 
+/** A list of ids: see ids.ts. */
+function List({ name, value, onInput }: TextProps) {
+  const id = useId('field');
+  return (
+    <div class="field">
+      <label for={id}>
+        {name} <small>one a line</small>
+      </label>
+      <textarea
+        id={id}
+        rows={Math.min(6, Math.max(2, value.split('\n').length))}
+        autocomplete="off"
+        spellcheck={false}
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </div>
+  );
+}
+
 export function Check({ name, on, set }: { readonly name: string; readonly on: boolean; set(on: boolean): void }) {
   return (
     <label class="check">
@@ -260,3 +290,6 @@ function Meanwhile({ since, onLook }: { readonly since: number; onLook(): void }
     </div>
   );
 }
+
+const listed = (words: readonly string[]): string =>
+  words.length > 1 ? `${words.slice(0, -1).join(', ')} and ${words.at(-1)}` : (words[0] ?? '');

@@ -1,7 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { route } from '../../routing/route.js';
-import type { GuardBody } from '../api.js';
-import { clock, duration, guardFigures, milliseconds, rate, routeChanges, routeDetails, routeName } from './format.js';
+import type { ChangedBody, GuardBody } from '../api.js';
+import {
+  changeMade,
+  clock,
+  duration,
+  guardFigures,
+  guardTripped,
+  milliseconds,
+  rate,
+  routeChanges,
+  routeDetails,
+  routeName,
+} from './format.js';
 
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 
@@ -58,6 +69,13 @@ describe('a route as text', () => {
 });
 
 describe('what a change changes besides mode and share', () => {
+  it('shows where an id ends that holds blanks or commas', () => {
+    const of = (users: string[]) => route({ mode: 'canary', canary: { percent: 5, users } });
+    expect(routeChanges(of([]), of(['alice, bob', 'Mary Ann', 'carl']))).toEqual([
+      'always "alice, bob", "Mary Ann", carl',
+    ]);
+  });
+
   const canary = (more = {}) => route({ mode: 'canary', canary: { percent: 5, users: ['a', 'b'], ...more } });
   const { guard } = route({ mode: 'new' });
   it.each([
@@ -100,4 +118,58 @@ it('a guard is told with shares of its samples', () => {
   expect(plain(guardFigures(guard))).toBe('1,200 events in 60 s, errors 0.25 %, refusals 0.5 %, p99 12 ms');
   const none = { ...figures, samples: 0, errors: 0, refusals: 0, p99Ms: null };
   expect(plain(guardFigures({ ...guard, figures: none }))).toBe('0 events in 60 s');
+});
+
+describe('a guard that tripped', () => {
+  const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
+  const guard: GuardBody = {
+    ns: '/',
+    group: 'call-lifecycle',
+    state: 'tripped',
+    limits: route({ mode: 'new' }).guard,
+    figures: { event: null, samples: 0, errors: 0, refusals: 0, p99Ms: null },
+    trippedAt: new Date(now).toISOString(),
+    reason: 'call-offer: 12 of 80 could not be served',
+  };
+  const says = (sole: boolean) => {
+    const { title, text } = guardTripped(guard, sole, now);
+    return plain(`${title} ${text}`);
+  };
+
+  it('took its group back, until an operator acts', () =>
+    expect(says(false)).toBe(
+      'The guard tripped for call-lifecycle in / at 12:00:00. call-offer: 12 of 80 could not be served. It stays on the ' +
+        'legacy until the route is changed by an operator.',
+    ));
+
+  it('is an alarm that ends by itself where the group is sole', () =>
+    expect(says(true)).toBe(
+      'The guard of call-lifecycle in / gives the alarm since 12:00:00. call-offer: 12 of 80 could not be served. It stays ' +
+        'where it is, since it is sole: the legacy serves it no more. The alarm ends by itself after a whole window of 60 s ' +
+        'within the limits.',
+    ));
+});
+
+describe('a change that was made', () => {
+  const made = (what: Partial<ChangedBody>) =>
+    changeMade({
+      changed: true,
+      version: { version: 7 },
+      confirmed: { instances: 1, of: 1 },
+      unwritten: null,
+      endedCalls: 0,
+      ...what,
+    } as ChangedBody);
+
+  it.each<[Partial<ChangedBody>, string]>([
+    [{}, 'Version 7 is in force.'],
+    [{ confirmed: { instances: 2, of: 3 } }, 'Version 7 is in force on 2 of 3 instances.'],
+    [{ endedCalls: 1 }, 'Version 7 is in force. 1 call was ended.'],
+    [{ changed: false }, 'The routes were like that already (version 7).'],
+    [{ changed: false, endedCalls: 1_200 }, 'The routes were like that already (version 7). 1,200 calls were ended.'],
+    [
+      { changed: false, unwritten: 'read-only disk' },
+      'The routes were like that already (version 7). It is not in the log yet: read-only disk',
+    ],
+  ])('%o', (what, text) => expect(made(what)).toBe(text));
 });

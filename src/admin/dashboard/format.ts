@@ -1,7 +1,8 @@
 // Figures, times and routes as short English text. Pure; knows no component.
 
 import type { GroupRoute } from '../../routing/route.js';
-import type { GuardBody } from '../api.js';
+import type { ChangedBody, GuardBody } from '../api.js';
+import { named } from './ids.js';
 
 const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });
@@ -100,14 +101,14 @@ export function routeChanges(before: GroupRoute, after: GroupRoute): readonly st
 const NAMED = 4;
 
 function listChanges(what: string, before: readonly string[] = [], after: readonly string[] = []): readonly string[] {
-  const named = (all: readonly string[]) =>
-    all.slice(0, NAMED).join(', ') + (all.length > NAMED ? ` and ${count(all.length - NAMED)} more` : '');
+  const several = (all: readonly string[]) =>
+    all.slice(0, NAMED).map(named).join(', ') + (all.length > NAMED ? ` and ${count(all.length - NAMED)} more` : '');
   const [old, now] = [new Set(before), new Set(after)];
   const added = after.filter((one) => !old.has(one));
   const gone = before.filter((one) => !now.has(one));
   return [
-    ...(added.length > 0 ? [`${what} ${named(added)}`] : []),
-    ...(gone.length > 0 ? [`no longer ${what} ${named(gone)}`] : []),
+    ...(added.length > 0 ? [`${what} ${several(added)}`] : []),
+    ...(gone.length > 0 ? [`no longer ${what} ${several(gone)}`] : []),
   ];
 }
 
@@ -135,4 +136,39 @@ export function guardLimits({ limits }: GuardBody): string {
     `trips over ${percent(limits.maxErrors * 100)} errors, ${percent(limits.maxRefusals * 100)} refusals or ` +
     `p99 ${milliseconds(limits.maxP99Ms)}, from ${some(limits.minSamples, 'event')} on`
   );
+}
+
+/** A guard that tripped, as a title and what follows from it. `sole`: the group has no legacy to go back to. */
+export function guardTripped(
+  { ns, group, reason, trippedAt, limits }: GuardBody,
+  sole: boolean,
+  now: number,
+): {
+  readonly title: string;
+  readonly text: string;
+} {
+  const when = trippedAt ? clock(trippedAt, now) : null;
+  const window = limits ? ` of ${count(limits.windowMs / 1000)}\u00a0s` : '';
+  const then = sole
+    ? `It stays where it is, since it is sole: the legacy serves it no more. The alarm ends by itself after a whole window${window} within the limits.`
+    : 'It stays on the legacy until the route is changed by an operator.';
+  return {
+    title: sole
+      ? `The guard of ${group} in ${ns} gives the alarm${when ? ` since ${when}` : ''}.`
+      : `The guard tripped for ${group} in ${ns}${when ? ` at ${when}` : ''}.`,
+    text: reason ? `${reason.replace(/\.$/, '')}. ${then}` : then,
+  };
+}
+
+/** What a change did. */
+export function changeMade({ changed, version, confirmed, endedCalls, unwritten }: ChangedBody): string {
+  const where = confirmed.of === 1 ? '' : ` on ${confirmed.instances} of ${confirmed.of} instances`;
+  const parts = [
+    changed
+      ? `Version ${version.version} is in force${where}.`
+      : `The routes were like that already (version ${version.version}).`,
+  ];
+  if (endedCalls > 0) parts.push(`${some(endedCalls, 'call was', 'calls were')} ended.`);
+  if (unwritten) parts.push(`It is not in the log yet: ${unwritten}`);
+  return parts.join(' ');
 }

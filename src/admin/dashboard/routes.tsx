@@ -6,7 +6,7 @@ import type { GuardBody, RoutesBody } from '../api.js';
 import { GuardBadge, RouteBadge } from './badge.js';
 import { ChangeDialog, type Flip } from './change.js';
 import { Problems } from './dialog.js';
-import { usualGuard } from './draft.js';
+import { differing, usualGuard } from './draft.js';
 import { guardFigures, guardLimits, routeDetails } from './format.js';
 import { type Fetched, useId, useShared } from './shared.js';
 
@@ -45,7 +45,15 @@ export function Routes({ routes }: { readonly routes: Fetched<RoutesBody> }) {
               ns={ns}
               compact={many}
               groups={groups}
-              onChange={(target, from) => setFlip({ ns, target, from, version: data.version })}
+              onChange={(target, from) =>
+                setFlip({
+                  ns,
+                  target,
+                  from,
+                  version: data.version,
+                  differ: target === 'calls' ? differing(groups) : [],
+                })
+              }
             />
           ))}
       </div>
@@ -53,7 +61,7 @@ export function Routes({ routes }: { readonly routes: Fetched<RoutesBody> }) {
       {data && (
         <Another
           named={data.namespaces}
-          onChange={(ns) => setFlip({ ns, target: 'calls', from: unnamed, version: data.version })}
+          onChange={(ns) => setFlip({ ns, target: 'calls', from: unnamed, version: data.version, differ: [] })}
         />
       )}
       {!data && routes.busy && <p class="muted">Reading the routes…</p>}
