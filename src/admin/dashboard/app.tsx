@@ -12,7 +12,7 @@ import { Instances } from './instances.js';
 import { type Notice, NoticeBar } from './notice.js';
 import { Routes } from './routes.js';
 import { credentials, keepToken } from './session.js';
-import { SharedBy, useFetched, useShared } from './shared.js';
+import { type Fetched, type PageState, SharedBy, useFetched, usePage, useShared } from './shared.js';
 import { SignIn } from './sign-in.js';
 import { Traffic } from './traffic.js';
 
@@ -20,7 +20,7 @@ export function App() {
   /** Why a token is asked for; null while none is. */
   const [asking, setAsking] = useState<string | null>(null);
   const client = useMemo(() => createClient(credentials, setAsking), []);
-  const [feed, setFeed] = useState<Feed>({ link: 'connecting', live: null });
+  const [feed, setFeed] = useState<Feed>(nothingYet);
   const [notice, setNotice] = useState<Notice | null>(null);
   const signedIn = asking === null;
 
@@ -29,19 +29,19 @@ export function App() {
     document.title = feed.link === 'lost' ? 'sigfig – connection lost' : 'sigfig';
   }, [feed.link]);
 
-  const { live } = feed;
-  const shared = useMemo(
-    () =>
-      live && {
-        client,
-        online: feed.link === 'live',
-        live,
-        now: Date.parse(live.at),
-        nameless: credentials().token === null,
-        made: (change: ChangedBody) => setNotice({ change }),
-        told: (line: string) => setNotice({ line }),
-      },
-    [client, feed.link, live],
+  const { live, link, problem } = feed;
+  const state = useMemo(
+    (): PageState => ({
+      client,
+      link,
+      online: link !== 'lost',
+      live,
+      nameless: credentials().token === null,
+      made: (change: ChangedBody) => setNotice({ change }),
+      told: (line: string) => setNotice({ line }),
+    }),
+    // `signedIn`: another token may be there.
+    [client, link, live, signedIn],
   );
 
   if (!signedIn) {
@@ -51,79 +51,102 @@ export function App() {
         problem={first ? null : asking}
         onToken={(token) => {
           keepToken(token);
-          setFeed({ link: 'connecting', live: null });
+          setFeed(nothingYet);
           setAsking(null);
         }}
       />
     );
   }
-  if (!shared) return <Starting link={feed.link} />;
   return (
-    <SharedBy value={shared}>
-      <Page notice={notice} onDismiss={() => setNotice(null)} />
+    <SharedBy value={state}>
+      <Page problem={problem} notice={notice} onDismiss={() => setNotice(null)} />
     </SharedBy>
   );
 }
 
-function Starting({ link }: { readonly link: Feed['link'] }) {
-  return (
-    <main class="starting">
-      <p role="status">
-        {link === 'lost' ? 'The admin listener can’t be reached. Trying again…' : 'Connecting to the admin listener…'}
-      </p>
-    </main>
-  );
-}
+const nothingYet: Feed = { link: 'connecting', live: null, problem: null };
 
 interface PageProps {
+  /** Why the listener gives no figures. */
+  readonly problem: string | null;
   readonly notice: Notice | null;
   onDismiss(): void;
 }
 
-function Page({ notice, onDismiss }: PageProps) {
-  const { live, online } = useShared();
-  const { version } = live.routes;
-  const routes = useFetched<RoutesBody>('api/routes', version);
-  const status = useFetched<StatusBody>('api/status', version, 10_000);
+/** With the red switch at any time; the rest once there are figures. */
+function Page({ problem, notice, onDismiss }: PageProps) {
+  const { live, link } = usePage();
+  const version = live?.routes.version;
+  const routes = useFetched<RoutesBody>(live ? 'api/routes' : null, version);
+  const status = useFetched<StatusBody>(live ? 'api/status' : null, version, 10_000);
   return (
-    <div class={online ? 'page' : 'page lost'}>
+    <div class={link === 'lost' || link === 'refused' ? 'page lost' : 'page'}>
       <a class="skip" href="#main">
         Skip to the routes
       </a>
       <Header status={status.data} routes={routes.data} />
-      <Lost />
+      {live && <Lost problem={problem} />}
       <NoticeBar notice={notice} onDismiss={onDismiss} />
-      <main id="main" tabIndex={-1}>
-        <Alerts status={status.data} />
-        <Routes routes={routes} />
-        <Traffic />
-        <div class="columns">
-          <Calls />
-          <div class="column">
-            <History log={status.data?.routes.log} />
-            <Instances legacy={status.data?.legacy ?? []} />
-          </div>
-        </div>
+      <main id="main" tabIndex={-1} class={live ? undefined : 'starting'}>
+        {live ? <Parts routes={routes} status={status.data} /> : <Starting problem={problem} />}
       </main>
     </div>
   );
 }
 
-/** Says when the connection goes and when it is back, once each. */
-function Lost() {
-  const { online, live, now } = useShared();
-  const wasLost = useRef(false);
-  if (!online) wasLost.current = true;
-  const back = online && wasLost.current;
+function Starting({ problem }: { readonly problem: string | null }) {
+  const { link } = usePage();
+  const lost = 'The admin listener can’t be reached. Trying again…';
   return (
-    <div role="status" class={online ? 'visually-hidden' : 'bar wide bad'}>
-      {!online && (
+    <p role="status">
+      {problem ? `No figures: ${problem}. Trying again…` : link === 'lost' ? lost : 'Connecting to the admin listener…'}
+    </p>
+  );
+}
+
+interface PartsProps {
+  readonly routes: Fetched<RoutesBody>;
+  readonly status: StatusBody | null;
+}
+
+function Parts({ routes, status }: PartsProps) {
+  return (
+    <>
+      <Alerts status={status} />
+      <Routes routes={routes} />
+      <Traffic />
+      <div class="columns">
+        <Calls />
+        <div class="column">
+          <History log={status?.routes.log} />
+          <Instances legacy={status?.legacy ?? []} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** Says when figures stay away, why, and when they are back, once each. */
+function Lost({ problem }: { readonly problem: string | null }) {
+  const { link, live, now } = useShared();
+  const wasLost = useRef(false);
+  const lost = link === 'lost' || link === 'refused';
+  if (lost) wasLost.current = true;
+  const from = `The figures are from ${clock(live.at, now)}`;
+  return (
+    <div role="status" class={lost ? 'bar wide bad' : 'visually-hidden'}>
+      {link === 'lost' && (
         <>
-          <strong>Connection lost.</strong> The figures are from {clock(live.at, now)} and nothing can be changed until
-          it is back. Trying again…
+          <strong>Connection lost.</strong> {from}, and nothing can be changed until it is back; taking back is tried
+          all the same. Trying again…
         </>
       )}
-      {back && 'Connected again.'}
+      {link === 'refused' && (
+        <>
+          <strong>No new figures:</strong> {problem}. {from}; changes can be made. Trying again…
+        </>
+      )}
+      {!lost && wasLost.current && 'Connected again.'}
     </div>
   );
 }

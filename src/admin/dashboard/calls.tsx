@@ -12,29 +12,41 @@ import { useFetched, useId, useSettled, useShared } from './shared.js';
 
 const NEWEST = 100;
 const REFRESH_MS = 2_000;
-const states = ['OFFERING', 'CONNECTED', 'RENEGOTIATING', 'AWAITING_REJOIN'] as const;
+/** Each one that a call can be in, or the types don't fit. */
+const states: Readonly<Record<LiveCall['state'], true>> = {
+  OFFERING: true,
+  CONNECTED: true,
+  RENEGOTIATING: true,
+  AWAITING_REJOIN: true,
+  UNKNOWN: true,
+};
 
 export function Calls() {
+  const { live } = useShared();
   const [search, setSearch] = useState('');
   const [path, setPath] = useState('');
   const [state, setState] = useState('');
+  const [namespace, setNamespace] = useState('');
   const [open, setOpen] = useState<LiveCall | null>(null);
   const [ending, setEnding] = useState<LiveCall | null>(null);
   const sought = useSettled(search.trim(), 250);
+  const namespaces = Object.keys(live.events[0]?.route ?? {});
+  const many = namespaces.length > 1;
   const query = new URLSearchParams({ limit: String(NEWEST) });
-  for (const [key, value] of Object.entries({ search: sought, path, state })) if (value) query.set(key, value);
+  const asked = { search: sought, path, state, namespace: namespaces.includes(namespace) ? namespace : '' };
+  for (const [key, value] of Object.entries(asked)) if (value) query.set(key, value);
   const { data, problems } = useFetched<CallsBody>(`api/calls?${query}`, null, REFRESH_MS);
-  const ids = { search: useId('search'), path: useId('path'), state: useId('state') };
+  const ids = { search: useId('search'), path: useId('path'), state: useId('state'), ns: useId('ns') };
   // The one that is looked at stays when it ends, or is not among those sought.
   const gone = open && data && !data.calls.some(({ id }) => id === open.id) ? open : null;
-  const filtered = sought !== '' || path !== '' || state !== '';
+  const filtered = Object.values(asked).some((value) => value !== '');
   return (
     <section class="panel calls" aria-labelledby="calls">
       <div class="title">
         <h2 id="calls">Live calls</h2>
         <p class="muted">{data && shown(data, filtered)}</p>
       </div>
-      <search class="filter">
+      <search class={many ? 'filter four' : 'filter'}>
         <label class="visually-hidden" for={ids.search}>
           Search calls by conversation, user or id
         </label>
@@ -47,6 +59,19 @@ export function Calls() {
           value={search}
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
+        {many && (
+          <>
+            <label class="visually-hidden" for={ids.ns}>
+              Namespace of calls
+            </label>
+            <select id={ids.ns} value={namespace} onChange={(event) => setNamespace(event.currentTarget.value)}>
+              <option value="">any namespace</option>
+              {namespaces.map((ns) => (
+                <option key={ns}>{ns}</option>
+              ))}
+            </select>
+          </>
+        )}
         <label class="visually-hidden" for={ids.path}>
           Path
         </label>
@@ -60,7 +85,7 @@ export function Calls() {
         </label>
         <select id={ids.state} value={state} onChange={(event) => setState(event.currentTarget.value)}>
           <option value="">any state</option>
-          {states.map((one) => (
+          {Object.keys(states).map((one) => (
             <option key={one}>{one}</option>
           ))}
         </select>
@@ -247,7 +272,7 @@ function EndDialog({ call, onClosed }: { readonly call: LiveCall; onClosed(): vo
       told(`The call in ${call.conversationId} was ended.`);
       onClosed();
     } catch (error) {
-      setProblems(problemsOf(error));
+      setProblems(problemsOf(error, true));
       setBusy(false);
     }
   };

@@ -23,11 +23,14 @@ export class Refused extends Error {
   readonly problems: readonly string[];
   /** With `conflict`: the version in force. */
   readonly current: number | undefined;
+  /** The API's own answer, not that of somebody between us and it. */
+  readonly ours: boolean;
 
   constructor(status: number, body: Partial<ErrorBody>) {
     const problems = body.problems?.length ? body.problems : [`The admin listener answered ${status}.`];
     super(problems[0]);
     this.status = status;
+    this.ours = body.error !== undefined;
     this.code = body.error ?? 'unknown';
     this.problems = problems;
     this.current = body.current;
@@ -76,10 +79,11 @@ export function createClient(
   };
 }
 
-/** What went wrong, in lines to show. */
-export function problemsOf(error: unknown): readonly string[] {
+/** What went wrong, in lines to show; `change`: of a request that may have changed something. */
+export function problemsOf(error: unknown, change = false): readonly string[] {
   if (error instanceof Refused) return error.problems;
-  return ['The admin listener could not be reached. Whether the change was made shows in the history once it is back.'];
+  const unknown = ' Whether the change was made shows in the history once it is back.';
+  return [`The admin listener could not be reached.${change ? unknown : ''}`];
 }
 
 async function bodyOf(response: Response): Promise<Partial<ErrorBody>> {

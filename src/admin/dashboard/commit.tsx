@@ -4,7 +4,7 @@ import { useRef, useState } from 'preact/hooks';
 import type { ChangedBody } from '../api.js';
 import { problemsOf, Refused } from './client.js';
 import { credentials, keepActor } from './session.js';
-import { useId, useShared } from './shared.js';
+import { useId, usePage } from './shared.js';
 
 export interface Commit {
   readonly busy: boolean;
@@ -17,7 +17,7 @@ export interface Commit {
 
 /** Sends a change once, however often it is confirmed. */
 export function useCommit(): Commit {
-  const { client, made } = useShared();
+  const { client, made } = usePage();
   const [busy, setBusy] = useState(false);
   const [problems, setProblems] = useState<readonly string[]>([]);
   const [conflict, setConflict] = useState<number | null>(null);
@@ -40,7 +40,7 @@ export function useCommit(): Commit {
       } catch (error) {
         const current = error instanceof Refused && error.code === 'conflict' ? error.current : undefined;
         setConflict(current ?? null);
-        setProblems(current === undefined ? problemsOf(error) : []);
+        setProblems(current === undefined ? problemsOf(error, true) : []);
       }
       running.current = false;
       setBusy(false);
@@ -58,7 +58,7 @@ interface ReasonProps {
 const MOST = 500;
 
 export function Reason({ value, onInput, required }: ReasonProps) {
-  const { nameless } = useShared();
+  const { nameless } = usePage();
   const id = useId('reason');
   const name = useId('name');
   return (

@@ -122,6 +122,31 @@ describe('the live figures', () => {
     expect((await back).live?.routes.version).toBe(8);
   });
 
+  it.each([429, 500, 503])(
+    'are refused, not lost, where the API answers %i: it says why, and changes can be made',
+    async (status) => {
+      const api = new Api();
+      api.onGet = () =>
+        Promise.reject(new Refused(status, { error: 'rate-limited', problems: ['too many requests; wait a second'] }));
+      const { next } = follow(api);
+      const refused = await next(({ link }) => link !== 'live');
+      expect(refused).toEqual({ link: 'refused', live: null, problem: 'too many requests; wait a second' });
+      // What is refused too often is not asked for twice as often.
+      const { streams, gets } = api;
+      await next(() => api.gets > gets + 1);
+      expect(api.streams - streams).toBeLessThan(2);
+      api.onGet = () => Promise.resolve(body(3));
+      expect(await next(({ link }) => link === 'live')).toMatchObject({ problem: null });
+    },
+  );
+
+  it('are lost where somebody between us and the API answers that it is not there', async () => {
+    const api = new Api();
+    api.onGet = () => Promise.reject(new Refused(502, {}));
+    const { next } = follow(api);
+    expect(await next(({ link }) => link !== 'live')).toEqual({ link: 'lost', live: null, problem: null });
+  });
+
   it('count as lost when the stream falls silent and nothing answers', async () => {
     const api = new Api();
     const { stream, push } = pushed();

@@ -1,15 +1,18 @@
 // Keeps the live figures coming: by the stream, by single requests where no stream can be had, and says when neither works.
 // Knows nothing of what the figures mean or how they are shown.
 import type { LiveBody } from '../api.js';
-import { type Client, Refused } from './client.js';
+import { type Client, problemsOf, Refused } from './client.js';
 import { serverEvents } from './sse.js';
 
-export type Link = 'connecting' | 'live' | 'lost';
+/** `refused`: the listener answers, and changes can be made, but it gives no figures. `lost`: nothing answers. */
+export type Link = 'connecting' | 'live' | 'refused' | 'lost';
 
 export interface Feed {
   readonly link: Link;
-  /** The newest figures; stay while the link is lost. */
+  /** The newest figures; stay while there are no newer ones. */
   readonly live: LiveBody | null;
+  /** Why figures are refused, in words to show. */
+  readonly problem: string | null;
 }
 
 export interface FeedOptions {
@@ -32,7 +35,7 @@ export function followLive(client: Client, tell: (feed: Feed) => void, options: 
 
   const show = (body: LiveBody) => {
     live = body;
-    if (!stopped.signal.aborted) tell({ link: 'live', live });
+    if (!stopped.signal.aborted) tell({ link: 'live', live, problem: null });
   };
 
   async function stream(): Promise<void> {
@@ -65,10 +68,14 @@ export function followLive(client: Client, tell: (feed: Feed) => void, options: 
         failures = 0;
         await wait(pollMs, stopped.signal);
       } else {
-        // The stream first once something answers again: it shows what happened soonest.
-        nextStream = 0;
         failures += 1;
-        tell({ link: 'lost', live });
+        if (polled instanceof Refused && polled.ours) {
+          tell({ link: 'refused', live, problem: problemsOf(polled).join('; ') });
+        } else {
+          // The stream first once something answers again: it shows what happened soonest.
+          nextStream = 0;
+          tell({ link: 'lost', live, problem: null });
+        }
         await wait(Math.min(pollMs * 2 ** (failures - 1) * (0.5 + Math.random() / 2), 5 * pollMs), stopped.signal);
       }
     }

@@ -4,7 +4,7 @@ import type { RoutesBody, StatusBody } from '../api.js';
 import { count, duration } from './format.js';
 import { LegacySwitch } from './legacy-switch.js';
 import { keepToken } from './session.js';
-import { useShared } from './shared.js';
+import { usePage, useShared } from './shared.js';
 
 interface Props {
   readonly status: StatusBody | null;
@@ -12,33 +12,14 @@ interface Props {
 }
 
 export function Header({ status, routes }: Props) {
-  const { live, online, now, nameless } = useShared();
-  const { calls } = live;
+  const { live, nameless } = usePage();
   return (
     <header>
       <div class="brand">
         <h1>sigfig</h1>
         <Health status={status} />
       </div>
-      <dl class="figures">
-        <Figure name="Connections" value={count(live.connections)} />
-        <Figure name="Users" value={count(live.users)} />
-        <Figure name="Calls on new" value={count(calls.new)} />
-        <Figure
-          name="Calls on legacy"
-          value={count(calls.legacy)}
-          more={calls.peeled > 0 ? `${count(calls.peeled)} peeled` : undefined}
-        />
-        <Figure
-          name="Routes"
-          value={`v${live.routes.version}`}
-          more={
-            routes?.version === live.routes.version && online
-              ? `${duration(now - Date.parse(routes.at))}, ${routes.actor}`
-              : undefined
-          }
-        />
-      </dl>
+      {live && <Figures routes={routes} />}
       <div class="acts">
         {!nameless && (
           <button type="button" class="quiet" onClick={signOut}>
@@ -51,14 +32,41 @@ export function Header({ status, routes }: Props) {
   );
 }
 
+function Figures({ routes }: Pick<Props, 'routes'>) {
+  const { live, link, now } = useShared();
+  const { calls } = live;
+  return (
+    <dl class="figures">
+      <Figure name="Connections" value={count(live.connections)} />
+      <Figure name="Users" value={count(live.users)} />
+      <Figure name="Calls on new" value={count(calls.new)} />
+      <Figure
+        name="Calls on legacy"
+        value={count(calls.legacy)}
+        more={calls.peeled > 0 ? `${count(calls.peeled)} peeled` : undefined}
+      />
+      <Figure
+        name="Routes"
+        value={`v${live.routes.version}`}
+        more={
+          routes?.version === live.routes.version && link === 'live'
+            ? `${duration(now - Date.parse(routes.at))}, ${routes.actor}`
+            : undefined
+        }
+      />
+    </dl>
+  );
+}
+
 function signOut(): void {
   keepToken(null);
   location.reload();
 }
 
 function Health({ status }: { readonly status: StatusBody | null }) {
-  const { online } = useShared();
-  if (!online) return <span class="health bad">connection lost</span>;
+  const { link } = usePage();
+  if (link === 'lost') return <span class="health bad">connection lost</span>;
+  if (link === 'refused') return <span class="health bad">no figures</span>;
   if (!status) return <span class="health">…</span>;
   return status.ready ? (
     <span class="health good">ready, {status.version}</span>

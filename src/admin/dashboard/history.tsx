@@ -72,7 +72,7 @@ interface VersionProps {
 }
 
 function Version({ version: v, current, onRollback }: VersionProps) {
-  const { online, now } = useShared();
+  const { now } = useShared();
   return (
     <li class={current ? 'current' : undefined}>
       <div class="line">
@@ -86,7 +86,8 @@ function Version({ version: v, current, onRollback }: VersionProps) {
         {current ? (
           <span class="in-force">in force</span>
         ) : (
-          <button type="button" class="small" disabled={!online} onClick={onRollback}>
+          // Like the red switch it takes back, and is never taken away.
+          <button type="button" class="small" onClick={onRollback}>
             Roll back<span class="visually-hidden"> to version {v.version}</span>
           </button>
         )}
@@ -98,7 +99,7 @@ function Version({ version: v, current, onRollback }: VersionProps) {
 }
 
 function RollbackDialog({ to, onClosed }: { readonly to: VersionBody; onClosed(): void }) {
-  const { client, online, now, live } = useShared();
+  const { client, now } = useShared();
   const [reason, setReason] = useState('');
   const [endCalls, setEndCalls] = useState(false);
   const commit = useCommit();
@@ -109,10 +110,10 @@ function RollbackDialog({ to, onClosed }: { readonly to: VersionBody; onClosed()
       title={`Roll back to version ${to.version}`}
       onClosed={onClosed}
       onSubmit={() => {
-        if (online) commit.run('api/routes/rollback', { ...request, reason: reason.trim() || undefined }, onClosed);
+        commit.run('api/routes/rollback', { ...request, reason: reason.trim() || undefined }, onClosed);
       }}
       actions={
-        <button type="submit" class="primary" disabled={!online || commit.busy}>
+        <button type="submit" class="primary" disabled={commit.busy}>
           {commit.busy ? 'Rolling back…' : `Roll back to v${to.version}`}
         </button>
       }
@@ -121,7 +122,7 @@ function RollbackDialog({ to, onClosed }: { readonly to: VersionBody; onClosed()
         The routes as {to.actor} left them at {clock(to.at, now)}
         {to.reason && `: ${to.reason}`}
       </p>
-      {live.calls.new > 0 && <Check name="End the calls that sigfig serves now" on={endCalls} set={setEndCalls} />}
+      <Check name="End the calls that sigfig serves now" on={endCalls} set={setEndCalls} />
       <PlanView preview={preview} />
       <Reason value={reason} onInput={setReason} required={false} />
       <Problems lines={commit.problems} />

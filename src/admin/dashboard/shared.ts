@@ -4,14 +4,15 @@ import { createContext } from 'preact';
 import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 import type { ChangedBody, LiveBody } from '../api.js';
 import { type Client, problemsOf } from './client.js';
+import type { Link } from './feed.js';
 
-export interface Shared {
+export interface PageState {
   readonly client: Client;
-  /** False while the connection is lost: figures are old, and nothing may be changed. */
+  readonly link: Link;
+  /** False while nothing answers: nothing can be changed then but what takes back, which is tried all the same. */
   readonly online: boolean;
-  readonly live: LiveBody;
-  /** The server's clock at the newest figures: ages are reckoned by it, not by this machine's. */
-  readonly now: number;
+  /** Null until the first figures come. */
+  readonly live: LiveBody | null;
   /** The API wants no token, so the operator may say a name. */
   readonly nameless: boolean;
   /** Shows a change that was made. */
@@ -20,13 +21,26 @@ export interface Shared {
   told(line: string): void;
 }
 
-const Context = createContext<Shared | null>(null);
+/** Of parts that are shown with figures only. */
+export interface Shared extends PageState {
+  readonly live: LiveBody;
+  /** The server's clock at the newest figures: ages are reckoned by it, not by this machine's. */
+  readonly now: number;
+}
+
+const Context = createContext<PageState | null>(null);
 export const SharedBy = Context.Provider;
 
+export function usePage(): PageState {
+  const page = useContext(Context);
+  if (!page) throw new Error('outside of the page');
+  return page;
+}
+
 export function useShared(): Shared {
-  const shared = useContext(Context);
-  if (!shared) throw new Error('outside of the page');
-  return shared;
+  const page = usePage();
+  if (!page.live) throw new Error('there are no figures yet');
+  return { ...page, live: page.live, now: Date.parse(page.live.at) };
 }
 
 export interface Fetched<T> {
@@ -37,12 +51,15 @@ export interface Fetched<T> {
   again(): void;
 }
 
+/** After a refusal of what is asked for only once otherwise. */
+const RETRY_MS = 3_000;
+
 /**
- * `GET path`, once more whenever `path` or `key` changes, and every `everyMs` while the page is looked at and online.
- * An answer that comes after a newer question is dropped.
+ * `GET path`, once more whenever `path` or `key` changes, and every `everyMs` while the page is looked at and online. What was
+ * refused is asked for again. An answer that comes after a newer question is dropped.
  */
 export function useFetched<T>(path: string | null, key: unknown = null, everyMs?: number): Fetched<T> {
-  const { client, online } = useShared();
+  const { client, online } = usePage();
   const [data, setData] = useState<T | null>(null);
   const [problems, setProblems] = useState<readonly string[]>([]);
   const [busy, setBusy] = useState(false);
@@ -52,6 +69,7 @@ export function useFetched<T>(path: string | null, key: unknown = null, everyMs?
     let stale = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const ask = async () => {
+      let againMs = everyMs;
       setBusy(true);
       try {
         const body = await client.get<T>(path);
@@ -61,9 +79,10 @@ export function useFetched<T>(path: string | null, key: unknown = null, everyMs?
       } catch (error) {
         if (stale) return;
         setProblems(problemsOf(error));
+        againMs ??= RETRY_MS;
       }
       setBusy(false);
-      if (everyMs) timer = setTimeout(next, everyMs);
+      if (againMs) timer = setTimeout(next, againMs);
     };
     const next = () => {
       if (document.visibilityState === 'visible') ask();

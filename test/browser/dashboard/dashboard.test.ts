@@ -112,12 +112,12 @@ describe('an operator', () => {
     await operator.sees('Share: at most two decimals');
     await number.fill('2.25');
     await operator.dialog.getByText('Always or never in the canary').click();
-    await operator.dialog.getByLabel('Always these users').fill('alice, bob');
-    expect(await operator.dryRun()).toContain('2.25');
+    await operator.dialog.getByLabel('Always these users').fill('Mary Ann\nauth0|7,8');
+    expect(await operator.dryRun()).toMatch(/2\.25.*always "Mary Ann", "auth0\|7,8"/);
     await operator.confirm(/Set to canary 2.25 %/, 'a first share');
     expect((await routes())?.['call-lifecycle']).toMatchObject({
       mode: 'canary',
-      canary: { percent: 2.25, users: ['alice', 'bob'] },
+      canary: { percent: 2.25, users: ['Mary Ann', 'auth0|7,8'] },
       fallback: 'legacy',
     });
 
@@ -126,9 +126,15 @@ describe('an operator', () => {
     await operator.change('call-lifecycle');
     expect(await number.inputValue()).toBe('2.25');
     await number.fill('50');
+    const never = operator.dialog.getByLabel('Never these users');
+    await never.fill('carl');
     await operator.dryRun();
     await operator.confirm(/Set to canary 50 %/, 'calm, so more');
-    expect((await routes())?.['call-lifecycle'].canary).toMatchObject({ percent: 50, users: ['alice', 'bob'] });
+    expect((await routes())?.['call-lifecycle'].canary).toMatchObject({
+      percent: 50,
+      users: ['Mary Ann', 'auth0|7,8'],
+      exclude: { users: ['carl'] },
+    });
     await operator.region('Routes').getByText('canary 50').waitFor();
   });
 
@@ -156,21 +162,36 @@ describe('an operator', () => {
     const operator = await arrive();
     await operator.region('Live calls').getByText(conversationId).waitFor();
     await operator.button('All to legacy…').click();
+    await operator.dryRun();
+    await operator.confirm('All to legacy', 'it burns');
+    await operator.sees(/Version \d+ is in force/);
+    // What is served here already goes on, and can be ended when everything is on the legacy.
+    await operator.button('All to legacy…').click();
     await operator.dialog.getByLabel('End the calls that sigfig serves now').check();
     await operator.page.getByText('ends 1 live call').waitFor();
-    await operator.confirm('All to legacy, end calls', 'it burns');
+    await operator.confirm('All to legacy, end calls', 'it burns on');
     for (const client of [a, b]) expect(await client.next('call-ended')).toMatchObject({ conversationId });
     expect(Object.values((await routes()) ?? {}).map(({ mode }) => mode)).toEqual(['legacy', 'legacy', 'legacy']);
-    await operator.sees('1 call was ended.');
+    await operator.sees(/were like that already.* 1 call was ended\./);
     await operator.sees('No call is live now.');
   });
 
   test('looks at a call: why it is where it is, and its states in time; and ends it', async () => {
-    await stack.proxy.setRoutes('namespaces:\n  /: { calls: new }\n');
+    await stack.proxy.setRoutes('namespaces:\n  /: { calls: new }\n  /calls: { calls: legacy }\n');
     const { a, conversationId } = await call('looked-at');
     await call('another');
     const operator = await arrive();
     const calls = operator.region('Live calls');
+    for (const [label, none, both] of [
+      ['State', 'UNKNOWN', 'CONNECTED'],
+      ['Path', 'legacy', 'new'],
+      ['Namespace of calls', '/calls', '/'],
+    ] as const) {
+      await calls.getByLabel(label, { exact: true }).selectOption(none);
+      await operator.sees('No live call is like that.');
+      await calls.getByLabel(label, { exact: true }).selectOption(both);
+      await calls.getByText('2 found').waitFor();
+    }
     await calls.getByRole('searchbox').fill('looked-at');
     await calls.getByText('1 found').waitFor();
     await calls.getByRole('button', { name: conversationId }).click();
@@ -208,6 +229,85 @@ describe('an operator', () => {
     const { namespaces } = await ask<RoutesBody>('routes');
     expect(namespaces['/meetings']?.['call-renegotiation']).toMatchObject({ mode: 'canary', canary: { percent: 1 } });
     expect(namespaces['/']?.['call-lifecycle'].mode).toBe('legacy');
+  });
+
+  test('changes all groups: sees in what they differ, and what is shown is what all of them get', async () => {
+    await stack.proxy.setRoutes(`namespaces:
+  /:
+    call-lifecycle: { mode: canary, percent: 5, users: [Mary Ann] }
+    ice-candidate: { mode: new, guard: { max-p99: 2s } }
+    call-renegotiation: { mode: canary, percent: 80, fallback: refuse, exclude: { users: [carl] } }
+`);
+    const operator = await arrive();
+    await operator.button('Change all groups of /').click();
+    await operator.dialog.getByText('The groups differ now in mode, share, lists, fallback and guard.').waitFor();
+    expect(await operator.dialog.getByLabel('Always these users').inputValue()).toBe('Mary Ann');
+    await operator.dialog.getByLabel('p99, ms').fill('1,500');
+    await operator.sees('Guard p99 (ms): 1,500 can be read in two ways; write 1500, without a separator');
+    await operator.dialog.getByLabel('p99, ms').fill('1500');
+    expect(await operator.dryRun()).toMatch(/no longer never carl/);
+    await operator.confirm(/^Set to canary 5 %/, 'all alike');
+    const now = await routes();
+    expect(now?.['call-lifecycle']).toMatchObject({
+      canary: { percent: 5, users: ['Mary Ann'], exclude: { users: [] } },
+      fallback: 'legacy',
+      guard: { maxP99Ms: 1_500 },
+    });
+    expect(now?.['ice-candidate']).toEqual(now?.['call-lifecycle']);
+    expect(now?.['call-renegotiation']).toEqual(now?.['call-lifecycle']);
+  });
+
+  test('throws the red switch where the API refuses every figure, and reads what it answers', async () => {
+    await stack.proxy.setRoutes('namespaces:\n  /: { calls: new }\n');
+    const tooMany = { status: 429, json: { error: 'rate-limited', problems: ['too many requests; wait a second'] } };
+    let refusing = true;
+    const operator = await Operator.arrive(browser, `${stack.proxy.adminUrl}/`, {
+      async before(page) {
+        await page.route(/\/api\/live/, (route) => {
+          if (route.request().url().endsWith('stream')) return route.abort();
+          return refusing ? route.fulfill(tooMany) : route.fallback();
+        });
+        await page.route(/\/api\/routes$/, (route) => route.fulfill(tooMany), { times: 1 });
+        const broken = { status: 500, json: { error: 'internal', problems: ['a fault of sigfig; see its log'] } };
+        await page.route(/\/api\/routes\/legacy$/, (route) =>
+          route.request().postDataJSON().dryRun ? route.fallback() : route.fulfill(broken),
+        );
+      },
+    });
+    operators.push(operator);
+    const { page } = operator;
+    await operator.sees('No figures: too many requests; wait a second.');
+    expect(await operator.faults()).toEqual([]);
+    await operator.button('All to legacy…').click();
+    await operator.fill('it burns', 'alice');
+    const submit = operator.dialog.getByRole('button', { name: 'All to legacy', exact: true });
+    await submit.click();
+    await operator.dialog.getByText('a fault of sigfig; see its log').waitFor();
+    expect(await submit.isEnabled()).toBe(true);
+    await page.unroute(/\/api\/routes\/legacy$/);
+    await submit.click();
+    await operator.dialog.waitFor({ state: 'detached' });
+    await operator.sees(/Version \d+ is in force/);
+    expect(await newest()).toMatchObject({ kind: 'legacy', actor: 'alice', reason: 'it burns' });
+    expect(Object.values((await routes()) ?? {}).map(({ mode }) => mode)).toEqual(['legacy', 'legacy', 'legacy']);
+
+    // The first figures come while it is asked for again: what was typed stays.
+    await operator.button('All to legacy…').click();
+    await operator.fill('once more');
+    refusing = false;
+    await page.locator('.group').nth(2).waitFor(); // the routes were refused once, too
+    expect(await operator.dialog.getByLabel(/^Reason/).inputValue()).toBe('once more');
+    await page.keyboard.press('Escape');
+
+    // Figures that are there stay, and changes can be made, while newer ones are refused.
+    refusing = true;
+    await operator.sees('No new figures:');
+    expect(await operator.faults()).toEqual([]);
+    await operator.change('call-lifecycle');
+    await operator.dialog.getByRole('radio', { name: 'new' }).check();
+    await operator.dryRun();
+    await operator.confirm('Set to new', 'it does not burn any more');
+    expect((await routes())?.['call-lifecycle'].mode).toBe('new');
   });
 
   test('needs no mouse', async () => {
@@ -310,10 +410,15 @@ describe('an operator', () => {
     const restart = { admin: new URL(stack.proxy.adminUrl).host };
     await stack.proxy.close();
     await operator.sees('Connection lost.');
-    const buttons = operator.page.getByRole('button', { name: /Change|All to legacy/ });
+    const buttons = operator.page.getByRole('button', { name: /Change/ });
     expect(await buttons.count()).toBeGreaterThan(3);
     for (const button of await buttons.all()) expect(await button.isDisabled()).toBe(true);
     expect(await operator.faults()).toEqual([]);
+    // What takes back is tried all the same.
+    await operator.button('All to legacy…').click();
+    await operator.dialog.getByRole('button', { name: 'All to legacy', exact: true }).click();
+    await operator.dialog.getByText(/could not be reached.*Whether the change was made/).waitFor();
+    await operator.page.keyboard.press('Escape');
 
     const again = await startStack({ flags: restart });
     try {
