@@ -191,7 +191,12 @@ export class Claims implements LegacyCalls {
       claim.offering.push(offered);
       if (claim.offering.length > maxAsking) claim.offering.shift();
       if (!claim.confirmed) {
-        claim.own ??= offered;
+        // The one before it was refused over a call that was not seen: who offers now may open the next.
+        if (claim.own === null) {
+          claim.own = offered;
+          claim.begun = { event: name, peer };
+          claim.seats.offerer = peer;
+        }
         this.#index(claim, peer.ref);
       }
       const watches = claim.observed?.forwarded(event, wanted);
