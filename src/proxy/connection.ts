@@ -194,7 +194,8 @@ class Connection implements PacketOwner, Connected {
       return once;
     } catch (error) {
       // Deciding failed: the legacy is the one that can still answer.
-      this.#serving.signals.internalError(`routing ${name}`, error, { event: name, ns: packet.ns });
+      const whose = { user: peer.user ?? `connection ${peer.ref.connection}`, conversationId: undefined };
+      this.#serving.signals.internalError(`routing ${name}`, error, { event: name, ns: packet.ns, whose });
       return 'pass';
     }
   }

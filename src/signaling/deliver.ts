@@ -3,7 +3,7 @@
 import type { Namespace, SocketRef, UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
 import type { Effect, Refusal, Session, Target } from '../call/session.js';
-import type { Signals } from '../telemetry/signals.js';
+import type { Signals, Whose } from '../telemetry/signals.js';
 
 export interface Delivery {
   /** Injects an event for that very socket; false where it is not connected here any more. */
@@ -28,8 +28,14 @@ export function refuse(event: InboundEvent, refusal: Refusal, delivery: Delivery
       : { event: event.name, conversationId, message: refusal.message },
   );
   event.ack(answers.has(event.name) ? [] : { ok: false, error: refusal.message });
-  signals.refused(event.name, refusal.code, event.peer.ref.ns);
+  signals.refused(event.name, refusal.code, event.peer.ref.ns, whoseOf(event));
 }
+
+/** Whose event it is, for the guard. */
+export const whoseOf = ({ peer, args }: Pick<InboundEvent, 'peer' | 'args'>): Whose => ({
+  user: peer.user ?? `connection ${peer.ref.connection}`,
+  conversationId: conversationOf(args),
+});
 
 /** The conversation that an event names, where it is a valid one: a non-empty string of at most 256 characters. */
 export function conversationOf(args: readonly unknown[]): string | undefined {

@@ -8,6 +8,7 @@ import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Command } from './commands.js';
+import { whoseOf } from './deliver.js';
 import type { EarlyCandidates } from './early.js';
 import type { Ownership } from './ownership.js';
 
@@ -76,7 +77,8 @@ export class Offers {
     } catch (error) {
       if (!offer.route.fallback || !(await this.#savedNothing(attempt))) throw error;
       const { ns } = offer.key;
-      this.#deps.signals.internalError('serving call-offer', error, { event: 'call-offer', ns });
+      const whose = whoseOf(offer.event);
+      this.#deps.signals.internalError('serving call-offer', error, { event: 'call-offer', ns, whose });
       return this.#giveToLegacy(attempt, 'fallback');
     }
   }

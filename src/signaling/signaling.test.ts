@@ -293,6 +293,7 @@ describe('what goes back to the legacy', () => {
       'call-offer',
       { path: 'legacy', because: 'token-expired' },
       '/',
+      { user: 'alice', conversationId },
     ]);
   });
 

@@ -17,7 +17,7 @@ import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { Calls, keyOf } from './calls.js';
 import { type Command, type CommandName, readCommand, toCallEvent } from './commands.js';
-import { conversationOf, refuse } from './deliver.js';
+import { conversationOf, refuse, whoseOf } from './deliver.js';
 import { EarlyCandidates } from './early.js';
 import { Lanes } from './lanes.js';
 import type { LegacyCalls } from './live-calls.js';
@@ -267,7 +267,7 @@ export class Signaling implements Service {
       }
       signals.decided(event.name, decision, event.peer.ref.ns);
       this.#settle(tracked, relayed, key);
-      signals.served(event.name, performance.now() - started, event.peer.ref.ns);
+      signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
     }
     signals.decided(event.name, decision, event.peer.ref.ns);
@@ -281,14 +281,14 @@ export class Signaling implements Service {
     const step = this.calls.tryNow(key, made, tracked.event);
     if (step) {
       this.#settle(tracked, step, key);
-      signals.served(event.name, performance.now() - started, event.peer.ref.ns);
+      signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
     }
     return this.calls
       .apply(key, () => made, tracked.event)
       .then((applied) => {
         if (applied) this.#settle(tracked, applied, key);
-        signals.served(event.name, performance.now() - started, event.peer.ref.ns);
+        signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       })
       .catch((error) => this.#failed(tracked, error));
   }
@@ -321,7 +321,7 @@ export class Signaling implements Service {
           signals.began({ ...key, callId: outcome.step.session.callId, decision });
         } else this.#dropEarly(key, by.socket);
         this.#settle(tracked, outcome.step, key);
-        signals.served(event.name, performance.now() - started - waited, event.peer.ref.ns);
+        signals.served(event.name, performance.now() - started - waited, event.peer.ref.ns, whoseOf(event));
         return;
       case 'refused':
         signals.decided(event.name, decision, event.peer.ref.ns);
@@ -329,7 +329,7 @@ export class Signaling implements Service {
         this.#refuse(tracked, outcome.refusal);
         return;
       case 'legacy': {
-        signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns);
+        signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns, whoseOf(event));
         tracked.first?.givenAway();
         event.forward(outcome.acknowledged);
         for (const candidate of outcome.early) candidate.event.forward();
@@ -393,7 +393,8 @@ export class Signaling implements Service {
   /** A fault of ours: answered once, told to the operator, and nothing else stops. */
   #failed(tracked: Tracked, error: unknown): void {
     const { name, peer } = tracked.event;
-    this.#deps.signals.internalError(`serving ${name}`, error, { event: name, ns: peer.ref.ns });
+    const whose = whoseOf(tracked.event);
+    this.#deps.signals.internalError(`serving ${name}`, error, { event: name, ns: peer.ref.ns, whose });
     this.#refuse(tracked, refusals.internal);
   }
 

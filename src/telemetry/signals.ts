@@ -21,6 +21,13 @@ export interface Began extends CallKey {
   readonly decision: Decision;
 }
 
+/** Whose event it was, for who must tell one browser's trouble from the path's. Neither logged nor a label. */
+export interface Whose {
+  /** Of a browser whose token we could not verify: its connection. */
+  readonly user: string;
+  readonly conversationId: string | undefined;
+}
+
 export interface RoutesChanged {
   readonly version: number;
   readonly kind: string;
@@ -54,10 +61,10 @@ export interface Signals {
   /** The legacy accepted a socket whose token we could not verify; all its events go to the legacy. `why`: never the token. */
   unverified(connection: number, why: string): void;
   /** Where an event of the table went, and why; once for each event, whatever became of it. */
-  decided(event: string, decision: Decision, ns: string): void;
-  refused(event: string, code: string, ns: string): void;
+  decided(event: string, decision: Decision, ns: string, whose?: Whose): void;
+  refused(event: string, code: string, ns: string, whose?: Whose): void;
   /** From taking the event to its acknowledgement and deliveries, without the ticket; milliseconds. */
-  served(event: string, ms: number, ns: string): void;
+  served(event: string, ms: number, ns: string, whose?: Whose): void;
   /** From the offer stored to the answer relayed; milliseconds. */
   offerAnswered(ms: number): void;
   /** `why`: where the outcome is `unavailable`, what was wrong with the answer; never a token. */
@@ -93,7 +100,11 @@ export interface Signals {
    * A broken assumption that was survived. The error's message may be shown; payloads never. `about`: the event that the
    * new path could not serve for it.
    */
-  internalError(where: string, error: unknown, about?: { readonly event: string; readonly ns: string }): void;
+  internalError(
+    where: string,
+    error: unknown,
+    about?: { readonly event: string; readonly ns: string; readonly whose?: Whose },
+  ): void;
 }
 
 /** For tests: keeps what was signalled, by method name. */
