@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import http from 'node:http';
+import http, { type ServerResponse } from 'node:http';
 import net from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { type Listening, listenForOperators } from './listen.js';
@@ -51,4 +51,69 @@ it('threat: one machine opens connections without end, and the probes of others 
   });
   expect(status).toBe(200);
   for (const socket of many) socket.destroy();
+});
+
+/** Listens and tells which requests have come; `/wait` is answered by `answer`, `/stream` begins its answer and goes on. */
+async function served() {
+  const waiting: ServerResponse[] = [];
+  let streams = 0;
+  listening = await listenForOperators(
+    { host: '127.0.0.1', port: 0 },
+    (request, response) => {
+      if (request.url === '/wait') waiting.push(response);
+      else if (request.url === '/stream') response.write(`${++streams}`);
+      else response.end('alive');
+    },
+    (error) => expect.unreachable(error.message),
+  );
+  const port = Number(new URL(listening.url).port);
+  const opened: net.Socket[] = [];
+  const open = async (path?: string): Promise<net.Socket> => {
+    const socket = net.connect(port, '127.0.0.1');
+    opened.push(socket);
+    socket.on('error', () => socket.destroy());
+    if (path === undefined) {
+      await once(socket, 'connect');
+      socket.resume();
+    } else {
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      if (path === '/stream') await once(socket, 'data');
+    }
+    return socket;
+  };
+  const ask = () => fetch(`${listening?.url}/`).then((answer) => answer.text());
+  return { waiting, open, ask, leave: () => void opened.map((socket) => socket.destroy()) };
+}
+
+it('threat: behind one address everybody is one; whoever comes last is let in, and who waits for an answer gets it', async () => {
+  const { waiting, open, ask, leave } = await served();
+  const asker = await open('/wait');
+  await expect.poll(() => waiting.length, { timeout: 5_000 }).toBe(1);
+  const told = once(asker, 'data');
+  const idle: net.Socket[] = [];
+  for (let i = 0; i < 400; i++) idle.push(await open());
+  expect(await ask()).toBe('alive');
+  waiting[0]?.end('at last');
+  expect(String((await told)[0])).toContain('at last');
+  // Those that asked nothing went, the oldest first.
+  await expect.poll(() => idle.filter(({ destroyed }) => destroyed).length, { timeout: 5_000 }).toBeGreaterThan(250);
+  expect(idle[0]?.destroyed).toBe(true);
+  leave();
+});
+
+it('threat: streams take all the places of one address', async () => {
+  const { waiting, open, ask, leave } = await served();
+  const streams: net.Socket[] = [];
+  for (let i = 0; i < 128; i++) streams.push(await open('/stream'));
+  expect(await ask()).toBe('alive');
+  await expect.poll(() => streams.findIndex(({ destroyed }) => destroyed), { timeout: 5_000 }).toBe(0);
+  // Two that come at once don't drive each other out before they could ask.
+  expect(await Promise.all([ask(), ask(), ask()])).toEqual(['alive', 'alive', 'alive']);
+  // Even where all wait for their answers.
+  for (let i = 1; i <= 200; i++) {
+    await open('/wait');
+    await expect.poll(() => waiting.length, { timeout: 5_000, interval: 1 }).toBe(i);
+  }
+  expect(await ask()).toBe('alive');
+  leave();
 });
