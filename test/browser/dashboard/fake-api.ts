@@ -1,5 +1,5 @@
-// An admin API with figures of a large installation, which no test could produce for real in time: thousands of calls,
-// hundreds of events a second, every state of a guard. Serves the built dashboard; changes nothing that it is asked to.
+// An admin API with figures of a large installation, and what no test could bring about for real in time: every state of a
+// guard, several instances, a history of days. Serves the built dashboard; changes nothing that it is asked to.
 import { readFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -29,8 +29,6 @@ export interface Size {
 
 export interface FakeApi {
   readonly url: string;
-  /** How many live figures were sent. */
-  sent(): number;
   close(): Promise<void>;
 }
 
@@ -50,7 +48,6 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
   const calls = liveCalls(size.calls, start);
   const versions = history(start);
   const streams = new Set<ServerResponse>();
-  let sent = 0;
 
   const live = (): LiveBody => figures(size, namespaces, calls.length, Date.now());
   const answers: Readonly<Record<string, (query: URLSearchParams) => object>> = {
@@ -124,12 +121,10 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
     if (streams.size === 0) return;
     const text = message(live());
     for (const stream of streams) stream.write(text);
-    sent += 1;
   }, 1_000);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    sent: () => sent,
     async close() {
       clearInterval(second);
       server.closeAllConnections();
