@@ -151,13 +151,6 @@ export class AskedEvents {
     }
   }
 
-  /** The oldest offer of this user, who is verified. */
-  offerOf(user: unknown): Asked | undefined {
-    return this.#all.find(
-      (a) => a.event === 'call-offer' && !a.done && a.peer.user !== undefined && a.peer.user === user,
-    );
-  }
-
   /** Those whose acknowledgements are kept back. */
   held(): readonly Asked[] {
     return this.#all.filter((a) => a.ack === 'held');

@@ -587,6 +587,29 @@ describe('in doubt a call’s relays go to the legacy, and what was kept goes wi
     expect(b.happened().filter((line) => line.includes('ice-candidate'))).toEqual(['b gets ice-candidate "c1"']);
   });
 
+  it('two devices of one user offer at once: the one whose offer rings holds the seat', async () => {
+    const b = bench();
+    const [first, second] = [b.connect('alice', 'a1'), b.connect('alice', 'a2')];
+    const bob = b.connect('bob', 'b');
+    const offers = [first, second].map((peer) => b.emit(peer, 'call-offer', { offer: `of ${peer.ref.id}` }));
+    b.says(bob, 'call-offer', { offer: 'of a2', fromUserId: 'alice' });
+    b.refuses(first, 'call-offer', 'Call already in progress');
+    b.acks(offers[0]!, { ok: false });
+    b.acks(offers[1]!, ok);
+    await settle();
+    b.candidate(bob, 'd1');
+    expect(b.happened().at(-1)).toBe('a2 gets ice-candidate "d1"');
+  });
+
+  it('two devices of one user offer the very same: it is not clear whose call it is', async () => {
+    const b = bench();
+    const [first, second] = [b.connect('alice', 'a1'), b.connect('alice', 'a2')];
+    const bob = b.connect('bob', 'b');
+    for (const peer of [first, second]) b.emit(peer, 'call-offer', { offer: 'o' });
+    b.says(bob, 'call-offer', { offer: 'o', fromUserId: 'alice' });
+    expect(b.candidate(bob, 'd1').because).toBe('claimed');
+  });
+
   it('what waits for the answer has too many bytes: the legacy has room', async () => {
     const b = bench();
     const { alice } = await ringing(b);

@@ -224,7 +224,7 @@ export class ObservedCall {
     const payload = args[0] as Record<string, unknown>;
     switch (name) {
       case 'call-offer':
-        return this.#rings(peer, payload.fromUserId);
+        return this.#rings(peer, payload.fromUserId, payload.offer);
       case 'call-answer':
       case 'call-rejoin-offer':
       case 'call-rejoin-answer': {
@@ -248,7 +248,7 @@ export class ObservedCall {
   }
 
   /** The legacy delivers an offer, and so has accepted it. */
-  #rings(to: Peer, from: unknown): Doubt {
+  #rings(to: Peer, from: unknown, description: unknown): Doubt {
     const { ns, conversationId } = this.#call;
     const session = this.#session;
     if (session) {
@@ -260,12 +260,12 @@ export class ObservedCall {
       return null;
     }
     if (to.user === undefined) return null; // another device of that user may be one that we can serve
-    const asked = this.#asked.offerOf(from);
-    if (!asked) return 'another-call';
+    const [asked, ...others] = this.#asked.behind('call-offer', from, description);
+    if (!asked || others.length > 0 || asked.peer.user === undefined) return 'another-call';
     // Where two offered at once, relays of both may have gone by either one's route.
     this.#groups = new Set([...this.#groups].filter((group) => asked.wanted.includes(group)));
     if (this.#groups.size === 0) return 'another-call';
-    const by = { user: asked.peer.user as UserId, socket: asked.peer.ref };
+    const by = { user: asked.peer.user, socket: asked.peer.ref };
     const doubt = this.#moves({ type: 'call-offer', by, callee: to.user, conversationId, callId: this.id });
     if (doubt !== null || by.socket.ns !== ns) return 'another-call';
     this.#deps.budget.calls += 1;
