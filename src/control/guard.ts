@@ -95,22 +95,22 @@ export class Guard implements GuardView {
       for (const window of windows) count(window, now);
     };
     this.signals = {
-      decided(event, { path, because }, ns) {
+      decided(event, { path, because }, ns, whose) {
         if (path === 'new') each(ns, event, (window, now) => window.sample(now, because === 'peeled'));
         // The legacy has it only since the new path was unwell, which the canary hides from its users but not from us.
         else if (because === 'fallback') {
           each(ns, event, (window, now) => {
             window.sample(now, false);
-            window.refusal(now);
+            window.refusal(now, whose);
           });
         }
       },
-      refused(event, code, ns) {
-        if (ours.has(code)) each(ns, event, (window, now) => window.refusal(now));
+      refused(event, code, ns, whose) {
+        if (ours.has(code)) each(ns, event, (window, now) => window.refusal(now, whose));
       },
-      served: (event, ms, ns) => each(ns, event, (window, now) => window.served(now, ms)),
+      served: (event, ms, ns, whose) => each(ns, event, (window, now) => window.served(now, ms, whose)),
       internalError(_where, _error, about) {
-        if (about) each(about.ns, about.event, (window, now) => window.error(now));
+        if (about) each(about.ns, about.event, (window, now) => window.error(now, about.whose));
       },
     };
   }
@@ -323,7 +323,7 @@ function succeed(
     isDeepStrictEqual(limitsOf(before), limits);
   if (goesOn) return { ...before, route, tripped };
   const windows = limits
-    ? new Map(watchedBy[group].map((event) => [event, new SlidingWindow(limits.windowMs)]))
+    ? new Map(watchedBy[group].map((event) => [event, new SlidingWindow(limits.windowMs, limits.maxP99Ms)]))
     : new Map();
   return { ns, group, route, windows, tripped };
 }

@@ -16,7 +16,7 @@ interface Happened {
 }
 
 function window({ samples = 0, peeled = 0, errors = 0, refusals = 0, served = [] }: Happened): SlidingWindow {
-  const made = new SlidingWindow(limits.windowMs);
+  const made = new SlidingWindow(limits.windowMs, limits.maxP99Ms);
   for (let i = 0; i < samples; i++) made.sample(now, i < peeled);
   for (let i = 0; i < errors; i++) made.error(now);
   for (let i = 0; i < refusals; i++) made.refusal(now);
@@ -83,6 +83,88 @@ describe('limits', () => {
     const strict = { ...limits, maxErrors: 0, minSamples: 1 };
     expect(judge('call-offer', window({ samples: 1_000 }), strict, now, false)?.state).toBe('well');
     expect(judge('call-offer', window({ samples: 1_000, errors: 1 }), strict, now, false)?.state).toBe('over');
+  });
+});
+
+describe('faults of one user, or of one conversation', () => {
+  const needed = limits.minSamples;
+  /** `others`: events that went well. `faults`: whose they are, and how many of each. */
+  type Faults = readonly (readonly [user: string, conversation: string, count: number])[];
+  const played = (kind: 'errors' | 'refusals' | 'slow', others: number, faults: Faults) => {
+    const made = new SlidingWindow(limits.windowMs, limits.maxP99Ms);
+    for (let i = 0; i < others; i++) {
+      made.sample(now, false);
+      made.served(now, 1, { user: `other ${i}`, conversationId: `o${i}` });
+    }
+    for (const [user, conversationId, count] of faults) {
+      for (let i = 0; i < count; i++) {
+        const whose = { user, conversationId: conversationId.replace('#', String(i)) };
+        made.sample(now, false);
+        if (kind === 'errors') made.error(now, whose);
+        if (kind === 'refusals') made.refusal(now, whose);
+        made.served(now, kind === 'slow' ? 2_000 : 1, whose);
+      }
+    }
+    return judge('call-offer', made, limits, now, false)?.state;
+  };
+  const several: Faults = Array.from({ length: 3 }, (_, i) => [`user ${i}`, `c${i}`, 20] as const);
+
+  describe.each(['errors', 'refusals', 'slow'] as const)('%s', (kind) => {
+    it.each<[string, number, Faults, string]>([
+      ['one user in one conversation', 0, [['mallory', 'c', 60]], 'inconclusive'],
+      ['one user in many conversations', 0, [['mallory', 'c#', 600]], 'inconclusive'],
+      [
+        'both users of one conversation',
+        0,
+        [
+          ['mallory', 'c', 60],
+          ['bob', 'c', 60],
+        ],
+        'inconclusive',
+      ],
+      ['one user beside many who are served well', needed, [['mallory', 'c#', 60]], 'well'],
+      [
+        'one user, and somebody else once where little else happens',
+        5,
+        [
+          ['mallory', 'c#', 60],
+          ['bob', 'd', 1],
+        ],
+        'inconclusive',
+      ],
+      ['several users', 0, several, 'over'],
+      ['several users beside one who has most', 0, [['mallory', 'c#', 600], ...several], 'over'],
+      [
+        'several users, a few among many',
+        200,
+        Array.from({ length: 14 }, (_, i) => [`u${i}`, `c${i}`, 1] as const),
+        'over',
+      ],
+      [
+        'several users, with too few events',
+        0,
+        [
+          ['a', 'c', 24],
+          ['b', 'd', 25],
+        ],
+        'inconclusive',
+      ],
+    ])('%s', (_name, others, faults, state) => {
+      expect(played(kind, others, faults)).toBe(state);
+    });
+  });
+
+  it("one kind of fault that is one user's hides none that is not", () => {
+    const made = new SlidingWindow(limits.windowMs, limits.maxP99Ms);
+    for (let i = 0; i < 100; i++) {
+      made.sample(now, false);
+      if (i < 60) made.error(now, { user: 'mallory', conversationId: 'c' });
+      else made.refusal(now, { user: `user ${i}`, conversationId: `c${i}` });
+    }
+    expect(judge('call-offer', made, limits, now, false)).toMatchObject({
+      state: 'over',
+      reason: expect.stringContaining('40 of 100 (40 %, limit 5 %) could not be served'),
+    });
   });
 });
 

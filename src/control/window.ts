@@ -1,5 +1,7 @@
 // What happened to one event within a sliding window: counts, and how long serving took. Each record is a few additions,
-// whatever the window holds. Knows no routes, no limits and no clock; it is told the time.
+// whatever the window holds. Knows no routes and no clock; it is told the time, and from when on a time is slow.
+import type { Whose } from '../telemetry/signals.js';
+import { Blame, type Fault, type Loudest } from './blame.js';
 
 /** Slots of a window: the oldest one leaves as a whole, so the window covers 11/12 to 12/12 of its length. */
 const SLOTS = 12;
@@ -27,19 +29,28 @@ export interface Sums {
   readonly refusals: number;
   /** How many were timed. */
   readonly served: number;
+  /** Of these: took longer than what is slow. */
+  readonly slow: number;
 }
 
 /** Takes 9 kB once something was counted, and next to nothing before: most events of most namespaces never come. */
 export class SlidingWindow {
   readonly #slotMs: number;
+  /** The first bucket of times that are slow. */
+  readonly #slowFrom: number;
+  /** Whose the faults of each slot are; where nobody was named they are nobody's. */
+  #blames: readonly Blame[] = [];
   #rows: readonly Uint32Array[] = [];
   /** The sum of all rows. */
   #total: Uint32Array = nothing;
   /** Number of the newest slot since the epoch. */
   #newest = 0;
 
-  constructor(windowMs: number) {
+  constructor(windowMs: number, slowMs: number) {
     this.#slotMs = windowMs / SLOTS;
+    let slowFrom = 0;
+    while (slowFrom < BUCKETS && lowerBoundOf(slowFrom) <= slowMs) slowFrom++;
+    this.#slowFrom = slowFrom;
   }
 
   sample(now: number, peeled: boolean): void {
@@ -48,18 +59,28 @@ export class SlidingWindow {
     if (peeled) this.#add(row, PEELED);
   }
 
-  error(now: number): void {
+  error(now: number, whose?: Whose): void {
     this.#add(this.#row(now), ERRORS);
+    this.#blame(whose, 'errors');
   }
 
-  refusal(now: number): void {
+  refusal(now: number, whose?: Whose): void {
     this.#add(this.#row(now), REFUSALS);
+    this.#blame(whose, 'refusals');
   }
 
-  served(now: number, ms: number): void {
+  served(now: number, ms: number, whose?: Whose): void {
     const row = this.#row(now);
+    const bucket = bucketOf(ms);
     this.#add(row, SERVED);
-    this.#add(row, FIRST_BUCKET + bucketOf(ms));
+    this.#add(row, FIRST_BUCKET + bucket);
+    if (bucket >= this.#slowFrom) this.#blame(whose, 'slow');
+  }
+
+  /** The most faults of each kind that are one user's or one conversation's. */
+  loudest(now: number): Loudest {
+    this.#advance(now);
+    return Blame.loudest(this.#blames);
   }
 
   sums(now: number): Sums {
@@ -73,6 +94,7 @@ export class SlidingWindow {
       errors,
       refusals,
       served: total[SERVED] ?? 0,
+      slow: total.subarray(FIRST_BUCKET + this.#slowFrom).reduce((sum, count) => sum + count, 0),
     };
   }
 
@@ -95,9 +117,14 @@ export class SlidingWindow {
     if (this.#rows.length === 0) {
       this.#rows = Array.from({ length: SLOTS }, emptyRow);
       this.#total = emptyRow();
+      this.#blames = Array.from({ length: SLOTS }, () => new Blame());
     }
     this.#advance(now);
     return this.#rows[this.#newest % SLOTS] ?? nothing;
+  }
+
+  #blame(whose: Whose | undefined, fault: Fault): void {
+    if (whose) this.#blames[this.#newest % SLOTS]?.add(whose, fault);
   }
 
   #add(row: Uint32Array, place: number): void {
@@ -112,6 +139,7 @@ export class SlidingWindow {
     // What lies further back than a whole window left long ago.
     for (let next = Math.max(this.#newest + 1, slot - SLOTS + 1); next <= slot; next++) {
       this.#leave(this.#rows[next % SLOTS] ?? nothing);
+      this.#blames[next % SLOTS]?.clear();
     }
     this.#newest = slot;
   }

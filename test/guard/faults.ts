@@ -2,10 +2,11 @@
 // with it.
 import type { SessionStore } from '../../src/store/store.js';
 
-export const faults = { failing: false, slowMs: 0 };
+/** `failing`: all of them, or those of one conversation. */
+export const faults: { failing: boolean | string; slowMs: number } = { failing: false, slowMs: 0 };
 
-const struck = async <T>(ask: () => Promise<T>): Promise<T> => {
-  if (faults.failing) throw new Error('the store can not be written');
+const struck = async <T>(conversationId: string, ask: () => Promise<T>): Promise<T> => {
+  if (faults.failing === true || faults.failing === conversationId) throw new Error('the store can not be written');
   if (faults.slowMs > 0) await new Promise((resolve) => setTimeout(resolve, faults.slowMs));
   return ask();
 };
@@ -16,9 +17,9 @@ export function faulty(store: SessionStore): SessionStore {
     ...store,
     peek: (key) => store.peek(key),
     get: (key) => store.get(key),
-    create: (session) => struck(() => store.create(session)),
-    replace: (before, after) => struck(() => store.replace(before, after)),
-    delete: (before) => struck(() => store.delete(before)),
+    create: (session) => struck(session.conversationId, () => store.create(session)),
+    replace: (before, after) => struck(before.conversationId, () => store.replace(before, after)),
+    delete: (before) => struck(before.conversationId, () => store.delete(before)),
     bySocket: (ref) => store.bySocket(ref),
     byUser: (ns, user) => store.byUser(ns, user),
     all: () => store.all(),

@@ -74,6 +74,15 @@ async function offers({ a, conversationId }: Pair, count: number): Promise<unkno
   return answers;
 }
 
+const pairsOf = (base: string, count = 3, ns = '/') => Promise.all(Array.from({ length: count }, () => pair(base, ns)));
+
+/** The same from several users in turn: a fault that meets one of them only says nothing of the path. */
+async function spread(among: readonly Pair[], count: number): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  for (let i = 0; i < count; i++) answers.push(...(await offers(among[i % among.length] as Pair, 1)));
+  return answers;
+}
+
 async function json<T>(url: string): Promise<T> {
   const response = await fetch(url);
   expect(response.status).toBe(200);
@@ -91,17 +100,17 @@ const tripped = (on: Pick<Stack, 'proxy'>, ns?: string) =>
 /** The guard looks at all that there is at once: when this namespace has tripped, it has seen the others as well. */
 const witness = '  /calls: { call-lifecycle: { mode: new, guard: { window: 60s, min-samples: 1 } } }\n';
 async function looked(on: Stack): Promise<void> {
-  const callers = await pair(on.proxy.url, '/calls');
+  const callers = await pairsOf(on.proxy.url, 2, '/calls');
   faults.failing = true;
-  await offers(callers, 1);
+  await spread(callers, 2);
   await tripped(on, '/calls');
 }
 
-/** Stands before the legacy's ticket endpoint, and answers 500 once told to. */
-async function ticketDesk(legacyUrl: () => string): Promise<{ readonly url: string; fail(): void }> {
-  let failing = false;
+/** Stands before the legacy's ticket endpoint, and answers 500 once told to; where a text is given, to what holds it. */
+async function ticketDesk(legacyUrl: () => string): Promise<{ readonly url: string; fail(over?: string): void }> {
+  let failing: string | undefined;
   const server: Server = createServer((request, response) => {
-    if (failing) {
+    if (failing !== undefined && request.url?.includes(failing)) {
       response.writeHead(500).end();
       return;
     }
@@ -116,8 +125,8 @@ async function ticketDesk(legacyUrl: () => string): Promise<{ readonly url: stri
   closing.push(() => new Promise((resolve) => server.close(resolve)));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/calls/ticket`,
-    fail: () => {
-      failing = true;
+    fail: (over = '') => {
+      failing = over;
     },
   };
 }
@@ -133,9 +142,10 @@ describe('a store that breaks', () => {
     expect(await live.a.ask('call-offer', { conversationId: live.conversationId, offer: 'o' })).toEqual(fine);
     await live.b.next('call-offer');
     expect(await live.b.ask('call-answer', { conversationId: live.conversationId, answer: 'a' })).toEqual([]);
-    const others = await pair(on.proxy.url);
+    const callers = await pairsOf(on.proxy.url);
+    const others = callers[0] as Pair;
     faults.failing = true;
-    expect(await offers(others, 10)).toEqual(Array.from({ length: 10 }, () => internal));
+    expect(await spread(callers, 10)).toEqual(Array.from({ length: 10 }, () => internal));
     await tripped(on);
 
     const [version, first] = await historyOf(on);
@@ -166,7 +176,7 @@ describe('a store that breaks', () => {
   it('under a canary nobody notices, since offers fall back, and it goes back all the same', async () => {
     const on = await stack(canary);
     faults.failing = true;
-    expect(await offers(await pair(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
+    expect(await spread(await pairsOf(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
     expect(await on.proxy.metric('sigfig_events_decided_total', { because: 'fallback' })).toBe(10);
     await tripped(on);
     expect((await historyOf(on))[0]?.reason).toMatch(
@@ -216,7 +226,7 @@ describe('a legacy that grants no tickets any more', () => {
     const on = await stack(canary, { 'ticket-url': desk.url, 'tickets-url': 'none' });
     front.legacy = on.legacy.url;
     desk.fail();
-    expect(await offers(await pair(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
+    expect(await spread(await pairsOf(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
     expect(await on.proxy.metric('sigfig_events_decided_total', { because: 'fallback' })).toBe(10);
     await tripped(on);
     expect((await historyOf(on))[0]?.differences).toMatchObject([
@@ -228,9 +238,9 @@ describe('a legacy that grants no tickets any more', () => {
 describe('slow serving', () => {
   it('takes the calls back to the legacy', async () => {
     const on = await stack(guarded(', max-p99: 20ms'));
-    const callers = await pair(on.proxy.url);
+    const callers = await pairsOf(on.proxy.url);
     faults.slowMs = 60;
-    expect(await offers(callers, 12)).toEqual(Array.from({ length: 12 }, () => fine));
+    expect(await spread(callers, 12)).toEqual(Array.from({ length: 12 }, () => fine));
     await tripped(on);
     expect((await historyOf(on))[0]?.reason).toMatch(
       /^call-(offer|end): serving took \d+(\.\d+)? ms at the 99th percentile of \d+ \(limit 20 ms\), in the last 60 s$/,
@@ -254,6 +264,59 @@ describe('threat: a browser that wants the calls back on the legacy', () => {
   });
 });
 
+describe('threat: one browser, or one conversation, for which nothing works', () => {
+  it.each([
+    ['refused', guarded],
+    ['left to the legacy', () => canary],
+  ])(
+    'ids that the ticket endpoint breaks over, %s: nothing trips; when it fails for all it does',
+    async (_name, routes) => {
+      const front = { legacy: '' };
+      const desk = await ticketDesk(() => front.legacy);
+      const on = await stack(routes() + witness, { 'ticket-url': desk.url, 'tickets-url': 'none' });
+      front.legacy = on.legacy.url;
+      const mallory = await pair(on.proxy.url);
+      const others = await pairsOf(on.proxy.url);
+      desk.fail('no-uuid');
+      for (let i = 0; i < 30; i++) await mallory.a.ask('call-offer', { conversationId: `no-uuid-${i}`, offer: 'o' });
+      await looked(on);
+      faults.failing = false;
+      expect(await guardOf(on)).toMatchObject({ state: 'inconclusive', figures: { samples: 30, refusals: 30 } });
+      desk.fail();
+      await spread(others, 30);
+      await tripped(on);
+    },
+  );
+
+  it('a conversation that can not be saved, whichever of its two users tries', async () => {
+    const on = await stack(guarded() + witness);
+    const { a, b, conversationId } = await pair(on.proxy.url);
+    faults.failing = conversationId;
+    for (let i = 0; i < 10; i++) {
+      for (const user of [a, b]) expect(await user.ask('call-offer', { conversationId, offer: i })).toEqual(internal);
+    }
+    await looked(on);
+    expect(await guardOf(on)).toMatchObject({ state: 'inconclusive', figures: { samples: 20, errors: 20 } });
+  });
+
+  it('control characters in the id', async () => {
+    const front = { legacy: '' };
+    const desk = await ticketDesk(() => front.legacy);
+    const on = await stack(guarded() + witness, { 'ticket-url': desk.url });
+    front.legacy = on.legacy.url;
+    const { a } = await pair(on.proxy.url);
+    desk.fail('%00');
+    for (let i = 0; i < 20; i++) {
+      expect(await a.ask('call-offer', { conversationId: `c\0${i}`, offer: 'o' })).toEqual({
+        ok: false,
+        error: 'Not a participant',
+      });
+    }
+    await looked(on);
+    expect(await guardOf(on)).toMatchObject({ state: 'well', figures: { samples: 20, errors: 0, refusals: 0 } });
+  });
+});
+
 describe('once tripped', () => {
   it('it is so after a restart, and until an operator changes the group', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sigfig-guard-'));
@@ -263,7 +326,7 @@ describe('once tripped', () => {
     const before = await startStack({ flags: { routes } });
     try {
       faults.failing = true;
-      await offers(await pair(before.proxy.url), 12);
+      await spread(await pairsOf(before.proxy.url), 12);
       await tripped(before);
     } finally {
       await before.close();
@@ -297,7 +360,7 @@ describe('a sole group', () => {
       'namespaces: { /: { call-lifecycle: { mode: new, sole: true, guard: { window: 60s, min-samples: 10, max-p99: 10s } } } }\n',
     );
     faults.failing = true;
-    expect(await offers(await pair(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => internal));
+    expect(await spread(await pairsOf(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => internal));
     await tripped(on);
     expect(await historyOf(on)).toHaveLength(1);
     expect(on.proxy.log()).toMatch(/guard tripped: no legacy is left/);

@@ -48,12 +48,14 @@ it('a fault in candidates takes candidates back; the call goes on at the legacy,
   expect(await b.next('ice-candidate')).toBe('well');
   expect(await proxy.metric('sigfig_events_decided_total', { event: 'ice-candidate', because: 'peeled' })).toBe(1);
 
+  // Each of several users' calls meets it once; what becomes of their candidates is tested with peeled relays.
+  const others = [];
+  for (let i = 0; i < 9; i++) others.push(await call(`other${i}`));
   broken.add('ice-candidate');
-  for (let i = 0; i < 9; i++) {
-    expect(await a.ask('ice-candidate', { conversationId, iceCandidate: i })).toEqual({
-      ok: false,
-      error: 'Internal error',
-    });
+  for (const other of others) {
+    expect(
+      await other.a.ask('ice-candidate', { conversationId: other.conversationId, iceCandidate: 'c' }),
+    ).toBeDefined();
   }
   const guard = async () => ((await (await fetch(`${proxy.adminUrl}/api/status`)).json()) as StatusBody).guard;
   await until(async () => (await guard()).some(({ state }) => state === 'tripped'), 'the guard has tripped');
@@ -64,7 +66,7 @@ it('a fault in candidates takes candidates back; the call goes on at the legacy,
   ]);
   expect((await guard())[1]?.reason).toMatch(/^ice-candidate: 9 of 10 \(90 %, limit 1 %\) ended in an internal error/);
 
-  // The live call keeps the path of its candidates; its renegotiation is served, and the next call has candidates at the legacy.
+  // The live call keeps its path; its renegotiation is served, and the next call has candidates at the legacy.
   expect(await a.ask('call-renegotiate-offer', { conversationId, offer: 'o2' })).toEqual({ ok: true });
   const next = await call('next');
   next.a.socket.emit('ice-candidate', { conversationId: next.conversationId, iceCandidate: 'by the legacy' });
