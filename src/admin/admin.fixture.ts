@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Agent, fetch } from 'undici';
 import { systemClock } from '../base/clock.js';
 import type { RouteControl } from '../control/control.js';
 import { memoryLog } from '../control/memory-log.js';
@@ -17,6 +18,9 @@ import type { Connected } from './plan.js';
 
 export const tokens = { read: 'read-token-0123456789', operate: 'operate-token-0123456789' } as const;
 export const tokensText = `# who may look\nread looker ${tokens.read}\n\noperate olga ${tokens.operate}\n`;
+
+/** A connection for each request: one kept open may be closed, since it is idle, in the moment in which it is used again. */
+const dispatcher = new Agent({ pipelining: 0 });
 
 export interface Bed {
   readonly url: string;
@@ -38,8 +42,12 @@ export interface Ask {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
-export type Told = { readonly status: number; readonly headers: Headers; readonly body: any };
+export interface Told {
+  readonly status: number;
+  readonly headers: Pick<Headers, 'get'> & { keys(): Iterable<string> };
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  readonly body: any;
+}
 
 export async function startBed(options: Partial<AdminOptions> & { readonly tokensText?: string } = {}): Promise<Bed> {
   const folder = await mkdtemp(join(tmpdir(), 'sigfig-admin-'));
@@ -81,6 +89,7 @@ export async function startBed(options: Partial<AdminOptions> & { readonly token
     tokensFile,
     async ask(path, { method, body, token, headers } = {}) {
       const response = await fetch(listening.url + path, {
+        dispatcher,
         method: method ?? (body === undefined ? 'GET' : 'POST'),
         headers: {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -166,7 +175,7 @@ export function fakeCalls(all: LiveCall[] = []): FakeCalls {
       (call) =>
         (path === undefined || call.path === path) &&
         (state === undefined || call.state === state) &&
-        (ns === undefined || (typeof ns === 'string' ? [ns] : ns).includes(call.ns)) &&
+        (ns === undefined || call.ns === ns) &&
         (search === undefined || call.conversationId.includes(search)),
     );
   const end = (which: readonly LiveCall[]) => {
@@ -193,7 +202,12 @@ export function fakeCalls(all: LiveCall[] = []): FakeCalls {
       if (!call) return 'unknown';
       return call.path === 'legacy' ? 'legacy' : end([call]) > 0 ? 'ended' : 'unknown';
     },
-    endAll: async () => end(all.filter(({ path }) => path === 'new')),
+    async byNamespace() {
+      const of = (ns: string, path: LiveCall['path']) =>
+        all.filter((call) => call.ns === ns && call.path === path).length;
+      return new Map(all.map(({ ns }) => [ns, { new: of(ns, 'new'), legacy: of(ns, 'legacy') }]));
+    },
+    endAll: async (which = () => true) => end(all.filter(({ path, ns }) => path === 'new' && which(ns))),
   };
 }
 

@@ -5,6 +5,8 @@ export interface Answer {
   readonly status: number;
   /** Becomes JSON. */
   readonly body: object;
+  /** The same, where it has been written already. */
+  readonly text?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -28,6 +30,9 @@ export const refusalStatus = {
 export type RefusalCode = keyof typeof refusalStatus;
 
 export const answer = (body: object): Answer => ({ status: 200, body });
+
+/** With its text, which takes longer to write than most to have: whoever gets the same answer gets the same text. */
+export const written = (given: Answer): Answer => ({ ...given, text: given.text ?? JSON.stringify(given.body) });
 
 /** `problems`: what is wrong and what works, one line each. */
 export function refuse(

@@ -120,9 +120,9 @@ describe('changes', () => {
     const bed = await started({ routes });
     hold = true;
     const set = bed.ask('/api/routes/set', { body: { target, mode: 'new', reason: 'on its way', ...more } });
-    await expect.poll(() => letGo.length).toBe(1);
+    await expect.poll(() => letGo.length, { timeout: 10_000 }).toBe(1);
     const switched = bed.ask('/api/routes/legacy', { body: { reason: 'all back' } });
-    await expect.poll(() => routes.current.kind).toBe('legacy');
+    await expect.poll(() => routes.current.kind, { timeout: 10_000 }).toBe('legacy');
     hold = false;
     for (const go of letGo) go();
     expect((await set).status).toBe(409);
@@ -193,7 +193,9 @@ describe('changes', () => {
     const broken = async () => {
       throw new Error('broken');
     };
-    const bed = await started({ calls: { ...fakeCalls(), list: broken, counts: broken } as never });
+    const bed = await started({
+      calls: { ...fakeCalls(), byNamespace: broken, list: broken, counts: broken } as never,
+    });
     await bed.routes.change(
       { kind: 'set', ns: '/', target: 'calls', route: { mode: 'new' } },
       {
@@ -233,9 +235,8 @@ describe('a dry run', () => {
       endedCalls: 0,
       unservable: { foreign: 1, unverified: 2 },
       lines: [
-        'moves 3 connected users: calls that they begin from now on',
-        'takes 2.5 % of their conversations into the canary',
-        'of these, 1 user always in the canary',
+        'takes 2.5 % of the conversations of 3 connected users into the canary: calls that they begin from now on',
+        "puts 2 users (1 connected) on the canary's list",
         '2 live calls stay on legacy until they end',
         '1 live call stays on new until it ends',
         "can't serve 1 connection with another protocol: the legacy does",

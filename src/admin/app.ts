@@ -31,6 +31,8 @@ type Ctx = Context<{ Bindings: HttpBindings }>;
 /** Whoever asks too often waits this long for being told, which slows a flood down to what its connections hold. */
 export const TOO_OFTEN_MS = 250;
 const STREAM = '/api/live/stream';
+/** Each counts whom it concerns. A dashboard asks for one with each touch. */
+const DRY_RUN_COST = 2;
 
 export function createApp(options: AppOptions): App {
   const { signals, pages, tokens } = options;
@@ -57,15 +59,14 @@ export function createApp(options: AppOptions): App {
     if (endpoint.access === 'operate' && access !== 'operate') {
       return refused(refuse('forbidden', [`the token of ${who.actor} may only read; this needs one of kind operate`]));
     }
-    const early = endpoint.always ? null : entrance.often(asked, endpoint.limit);
+    const early = endpoint.always ? null : entrance.often(asked, endpoint.limit, endpoint.cost);
     if (early) return refused(early);
     const raw = endpoint.method === 'GET' ? queryOf(incoming) : await bodyOf(incoming);
     if ('status' in raw) return refused(raw);
     const input = check(endpoint.input, raw.value);
     if (!input.ok) return refused(refuse('invalid', input.problems));
-    // Taking everything back is never too often; asking what that would do may be.
-    const dry = endpoint.always && input.value.dryRun === true;
-    const late = dry ? entrance.often(asked, endpoint.limit) : null;
+    // Taking everything back is never too often; asking what that would do may be, and sooner than changing something.
+    const late = input.value.dryRun === true ? entrance.often(asked, endpoint.limit, DRY_RUN_COST) : null;
     if (late) return refused(late);
     const given = await endpoint.run({ input: input.value as never, id: c.req.param('id') ?? '', who });
     return given.status === 200 ? json(given) : refused(given);
@@ -141,8 +142,8 @@ export function createApp(options: AppOptions): App {
   };
 }
 
-const json = ({ status, body, headers }: Answer): Response =>
-  new Response(`${JSON.stringify(body)}\n`, {
+const json = ({ status, body, text, headers }: Answer): Response =>
+  new Response(`${text ?? JSON.stringify(body)}\n`, {
     status,
     headers: {
       ...securityHeaders,

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.js';
 import { type Answer, refuse } from './answer.js';
 import type { Who } from './endpoints.js';
 import { type Limit, limit } from './limits.js';
-import { type Access, isActor, type Tokens } from './tokens.js';
+import { type Access, isActor, isReserved, type Tokens } from './tokens.js';
 
 export interface Admitted {
   readonly who: Who;
@@ -19,8 +19,8 @@ export interface Door {
   admit(request: IncomingMessage): Promise<Admitted | Answer>;
   /** Without a token: pages that anybody may load who may reach the listener. */
   admitToPages(request: IncomingMessage): Answer | null;
-  /** Null: not too often. */
-  often(admitted: Admitted, kind: 'read' | 'change'): Answer | null;
+  /** Null: not too often. `cost`: for how many it counts. */
+  often(admitted: Admitted, kind: 'read' | 'change', cost?: number): Answer | null;
 }
 
 /** Without tokens the listener is on loopback, and everybody there may operate. */
@@ -41,6 +41,9 @@ export function door(tokens: Tokens | undefined, clock?: Pick<Clock, 'now'>): Do
       const via = viaOf(request);
       if (!tokens) {
         const actor = request.headers['x-sigfig-actor'] ?? 'local';
+        if (typeof actor === 'string' && isReserved(actor)) {
+          return refuse('invalid', [`X-Sigfig-Actor: ${actor} is sigfig's own name in the history; give another`]);
+        }
         if (typeof actor === 'string' && isActor(actor)) {
           return { who: { actor, via }, access: 'operate', key: `address ${address}` };
         }
@@ -66,7 +69,7 @@ export function door(tokens: Tokens | undefined, clock?: Pick<Clock, 'now'>): Do
       if (elsewhere !== null) return refuse('forbidden', [elsewhere]);
       return visitors.take(addressOf(request)) ? null : tooOften();
     },
-    often: ({ key }, kind) => (limits[kind].take(key) ? null : tooOften()),
+    often: ({ key }, kind, cost) => (limits[kind].take(key, cost) ? null : tooOften()),
   };
 }
 

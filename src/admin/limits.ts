@@ -2,8 +2,8 @@
 import { type Clock, systemClock } from '../base/clock.js';
 
 export interface Limit {
-  /** False: too often. */
-  take(key: string): boolean;
+  /** False: too often. `cost`: for how many it counts. */
+  take(key: string, cost?: number): boolean;
 }
 
 /** Actors are few; addresses are whatever connects. At the bound the one that was quiet longest is forgotten. */
@@ -16,7 +16,7 @@ export function limit(
 ): Limit {
   const buckets = new Map<string, { left: number; at: number }>();
   return {
-    take(key) {
+    take(key, cost = 1) {
       const now = clock.now();
       const bucket = buckets.get(key) ?? { left: burst, at: now };
       // Behind what is used again: the map's first key is the quietest.
@@ -25,8 +25,8 @@ export function limit(
       if (buckets.size > MOST_KEYS) buckets.delete(buckets.keys().next().value as string);
       bucket.left = Math.min(burst, bucket.left + ((now - bucket.at) / 1_000) * perSecond);
       bucket.at = now;
-      if (bucket.left < 1) return false;
-      bucket.left -= 1;
+      if (bucket.left < cost) return false;
+      bucket.left -= cost;
       return true;
     },
   };

@@ -248,7 +248,7 @@ describe('refusals', () => {
         const again = await fetch(`${bed.url}/api/live/stream`);
         await again.body?.cancel();
         return again.status;
-      })
+      }, patiently)
       .toBe(200);
   });
 
@@ -305,8 +305,7 @@ describe('refusals', () => {
     const second = asked(bed, 'POST', '/api/routes/set', { body });
     // Both have come in, and only the first was given to the log.
     await bed.ask('/api/status');
-    await expect.poll(() => (clock.advance(1_000), bed.routes.problem), patiently).toContain('has not answered');
-    const told = await first;
+    const told = await settledBy(first, () => clock.advance(1_000));
     expect(told).toMatchObject({ status: 503, body: { error: 'not-known' } });
     expect(told.body.problems[0]).toMatch(/not known.*routes history.*routes legacy --all/);
     expect(told.body.problems[0]).not.toContain('nothing was changed');
@@ -331,7 +330,11 @@ const patiently = { timeout: 15_000 };
 async function settledBy(answer: Promise<Told>, move: () => void): Promise<Told> {
   let done = false;
   void answer.finally(() => (done = true));
-  await expect.poll(() => (move(), done), patiently).toBe(true);
+  const moved = () => {
+    move();
+    return done;
+  };
+  await expect.poll(moved, patiently).toBe(true);
   return answer;
 }
 

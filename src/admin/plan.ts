@@ -13,6 +13,7 @@ import {
 } from '../routing/route.js';
 import type { LiveCalls } from '../signaling/live.js';
 import type { PlanBody } from './api.js';
+import { counted, differenceLines, moves } from './plan-lines.js';
 import type { SetInput } from './requests.js';
 
 /** Who is connected to this instance; `Registry` has these. */
@@ -29,87 +30,104 @@ export interface Connected {
 
 export interface PlanDeps {
   readonly connected: Connected;
-  readonly calls: Pick<LiveCalls, 'list' | 'counts'>;
+  readonly calls: Pick<LiveCalls, 'byNamespace'>;
 }
 
-export async function livePlan(
-  { connected, calls }: PlanDeps,
-  { from, differences, endCalls }: { from: number; differences: readonly Difference[]; endCalls: boolean },
-): Promise<PlanBody> {
-  const namespaces = [...new Set(differences.map(({ ns }) => ns))];
-  const { foreign, namespaces: counted } = connected.figures();
-  const unverified = namespaces.reduce((sum, ns) => sum + (counted.get(ns)?.unverified ?? 0), 0);
-  const listedUsers = new Set(
-    differences.flatMap(({ ns, after }) =>
-      (after.canary?.users ?? []).filter((user) => connected.socketsOf(ns, user).length > 0),
-    ),
-  ).size;
-  const live = async (path: 'new' | 'legacy') => (await calls.list({ ns: namespaces, path, limit: 1 })).total;
-  const liveCalls =
-    namespaces.length === 0 ? { new: 0, legacy: 0 } : { new: await live('new'), legacy: await live('legacy') };
+/** Calls of the new path that a change ends, by namespace: those that it would end, or how many it has ended. */
+export type Ends = { readonly which: (ns: string) => boolean } | { readonly ended: number };
+
+interface Asked {
+  readonly from: number;
+  readonly differences: readonly Difference[];
+  readonly ends?: Ends | undefined;
+}
+
+export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Promise<PlanBody> {
+  const { from, differences, ends } = asked;
+  const moving = differences.filter(moves);
+  const namespaces = distinct(moving.map(({ ns }) => ns));
+  const isIn = (ns: string, user: string) => connected.socketsOf(ns, user).length > 0;
+  const listed = moving.flatMap(({ ns, after }) => (after.canary?.users ?? []).filter((user) => isIn(ns, user)));
+  const live =
+    namespaces.length > 0 || (ends && 'which' in ends) ? await calls.byNamespace() : new Map<string, never>();
+  const count = (path: 'new' | 'legacy', which: (ns: string) => boolean) =>
+    [...live].reduce((sum, [ns, counts]) => sum + (which(ns) ? counts[path] : 0), 0);
+  const concerned = (ns: string) => namespaces.includes(ns);
+  const unservable = unservableIn(connected, differences);
   const figures = {
     from,
     differences,
-    events: [...new Set(differences.flatMap(({ group }) => groups[group]))],
+    events: eventsOf(moving),
     connectedUsers: connected.usersIn(namespaces),
-    listedUsers,
-    liveCalls,
-    endedCalls: endCalls ? (await calls.counts()).new : 0,
-    unservable: { foreign: differences.length > 0 ? foreign : 0, unverified },
+    listedUsers: new Set(listed).size,
+    liveCalls: { new: count('new', concerned), legacy: count('legacy', concerned) },
+    endedCalls: !ends ? 0 : 'ended' in ends ? ends.ended : count('new', ends.which),
+    unservable: { foreign: unservable.foreign, unverified: unservable.refused + unservable.left },
   };
-  return { ...figures, lines: sentences(figures, endCalls) };
+  const staying = {
+    legacy: figures.liveCalls.legacy,
+    new: count('new', (ns) => concerned(ns) && !(ends && 'which' in ends && ends.which(ns))),
+  };
+  const lines =
+    differences.length === 0
+      ? ['changes nothing: the table is already like that']
+      : differenceLines(differences, { usersIn: (some) => connected.usersIn(some), isIn });
+  for (const path of ['legacy', 'new'] as const) if (staying[path] > 0) lines.push(stayingLine(staying[path], path));
+  if (figures.endedCalls > 0) lines.push(`ends ${counted(figures.endedCalls, 'live call')} of the new path at once`);
+  return { ...figures, lines: [...lines, ...unservableLines(unservable)] };
 }
 
 /** Where the numbers could not be had. */
-export const uncountedPlan = (from: number, differences: readonly Difference[]): PlanBody => ({
+export const uncountedPlan = ({ from, differences, ends }: Asked): PlanBody => ({
   from,
   differences,
-  events: [...new Set(differences.flatMap(({ group }) => groups[group]))],
+  events: eventsOf(differences.filter(moves)),
   connectedUsers: 0,
   listedUsers: 0,
   liveCalls: { new: 0, legacy: 0 },
-  endedCalls: 0,
+  endedCalls: ends && 'ended' in ends ? ends.ended : 0,
   unservable: { foreign: 0, unverified: 0 },
   lines: ['whom it concerns could not be counted; the log says why'],
 });
 
-function sentences(plan: Omit<PlanBody, 'lines'>, endCalls: boolean): readonly string[] {
-  const { differences, connectedUsers, listedUsers, liveCalls, endedCalls, unservable } = plan;
+const eventsOf = (moving: readonly Difference[]): readonly string[] =>
+  distinct(moving.flatMap(({ group }) => groups[group]));
+
+interface Unservable {
+  readonly foreign: number;
+  /** Sockets whose token can't be verified, by what becomes of what they send. */
+  readonly refused: number;
+  readonly left: number;
+}
+
+/** Where something is on the new path that was not, or is `sole` that was not. */
+function unservableIn(connected: Connected, differences: readonly Difference[]): Unservable {
+  const here = differences.filter(
+    (difference) => difference.after.mode !== 'legacy' && (moves(difference) || soleFromNow(difference)),
+  );
+  if (here.length === 0) return { foreign: 0, refused: 0, left: 0 };
+  const { foreign, namespaces } = connected.figures();
+  const sole = new Set(here.filter(({ after }) => after.sole).map(({ ns }) => ns));
+  const unverified = (which: (ns: string) => boolean) =>
+    distinct(here.map(({ ns }) => ns))
+      .filter(which)
+      .reduce((sum, ns) => sum + (namespaces.get(ns)?.unverified ?? 0), 0);
+  return { foreign, refused: unverified((ns) => sole.has(ns)), left: unverified((ns) => !sole.has(ns)) };
+}
+const soleFromNow = ({ before, after }: Difference): boolean => after.sole && !before.sole;
+
+function unservableLines({ foreign, refused, left }: Unservable): string[] {
   const lines: string[] = [];
-  if (differences.length === 0) lines.push('changes nothing: the table is already like that');
-  else {
-    lines.push(`moves ${counted(connectedUsers, 'connected user')}: calls that they begin from now on`);
-    const share = shares(differences);
-    if (share !== null) lines.push(`takes ${share} of their conversations into the canary`);
-    if (listedUsers > 0) lines.push(`of these, ${counted(listedUsers, 'user')} always in the canary`);
-    for (const path of ['legacy', 'new'] as const) {
-      const live = liveCalls[path];
-      if (live > 0 && !(endCalls && path === 'new')) lines.push(staying(live, path));
-    }
-  }
-  if (endedCalls > 0) lines.push(`ends ${counted(endedCalls, 'live call')} of the new path at once`);
-  if (unservable.foreign > 0) {
-    lines.push(`can't serve ${counted(unservable.foreign, 'connection')} with another protocol: the legacy does`);
-  }
-  if (unservable.unverified > 0) {
-    lines.push(
-      `can't serve ${counted(unservable.unverified, 'socket')} whose token can't be verified: the legacy does`,
-    );
-  }
+  const sockets = (n: number) => `${counted(n, 'socket')} whose token can't be verified`;
+  if (foreign > 0) lines.push(`can't serve ${counted(foreign, 'connection')} with another protocol: the legacy does`);
+  if (left > 0) lines.push(`can't serve ${sockets(left)}: the legacy does`);
+  if (refused > 0) lines.push(`refuses ${sockets(refused)}: with sole the legacy is not asked`);
   return lines;
 }
 
-const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
-const staying = (n: number, path: string): string =>
-  `${counted(n, 'live call')} ${n === 1 ? 'stays' : 'stay'} on ${path} until ${n === 1 ? 'it ends' : 'they end'}`;
-
-/** The shares of the canaries that change, lowest to highest; null where none does. */
-function shares(differences: readonly Difference[]): string | null {
-  const percents = differences.flatMap(({ after }) => (after.canary ? [after.canary.percent] : []));
-  if (percents.length === 0) return null;
-  const [least, most] = [Math.min(...percents), Math.max(...percents)];
-  return least === most ? `${least} %` : `${least} to ${most} %`;
-}
+const distinct = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];
+const stayingLine = (live: number, path: string): string =>
+  `${counted(live, 'live call')} ${live === 1 ? 'stays' : 'stay'} on ${path} until ${live === 1 ? 'it ends' : 'they end'}`;
 
 /**
  * The route that a request asks for, with what it leaves out left out: it stays as it is in force. `merged`: limits of a guard

@@ -88,7 +88,7 @@ describe('input', () => {
     await new Promise((written) => socket.write(`${head}Content-Length: 100\r\n\r\n{"rea`, written));
     const refused = () => bed.signals.events.filter(({ what }) => what === 'operatorRefused').length;
     socket.destroy();
-    await expect.poll(refused).toBe(1);
+    await expect.poll(refused, { timeout: 10_000 }).toBe(1);
     expect(bed.signals.events.map(({ what }) => what)).not.toContain('internalError');
   });
 

@@ -1,6 +1,7 @@
 // What operators may ask, checked at the door: bodies and query parameters become typed values, or one line for each thing
 // that is wrong. Knows no HTTP and nothing of what is done with it.
 import { z } from 'zod';
+import type { LiveCall } from '../signaling/live.js';
 
 /** Entries of one list; a whole routes file has at most 256 KiB, and so has a body. */
 const MOST_LISTED = 10_000;
@@ -106,12 +107,18 @@ export const historyQuery = z.strictObject({
   limit: count('limit', 200).default(50),
   before: count('before', Number.MAX_SAFE_INTEGER).optional(),
 });
+/** As `LiveCall` has them: a call of the legacy's may be in one that was not seen. */
+export const callStates = [
+  'OFFERING',
+  'CONNECTED',
+  'RENEGOTIATING',
+  'AWAITING_REJOIN',
+  'UNKNOWN',
+] as const satisfies readonly LiveCall['state'][];
+
 export const callsQuery = z.strictObject({
   path: z.enum(['new', 'legacy'], { error: 'path must be new or legacy' }).optional(),
-  state: z
-    .string()
-    .regex(/^[A-Z_]{1,32}$/, 'state must be a word such as RINGING or UNKNOWN')
-    .optional(),
+  state: z.enum(callStates, { error: `state must be one of ${callStates.join(', ')}` }).optional(),
   search: z.string().max(LONGEST_NAME, `search is over ${LONGEST_NAME} characters`).optional(),
   namespace: namespaceName.optional(),
   limit: count('limit', 500).default(50),

@@ -6,8 +6,11 @@ import { type Clock, systemClock, type Timer } from '../base/clock.js';
 const EVERY_MS = 1_000;
 /** Dashboards and watches of a team; each costs a write a second. */
 export const mostStreams = 32;
-/** Of what a reader has not taken yet; it missed some snapshots by then, and may connect again. */
-const MOST_WAITING_BYTES = 256 * 1024;
+/**
+ * A reader that has not taken one snapshot gets no other: each holds all there is to know, so that only one waits for each
+ * reader, however large. One that takes longer than this is gone or asleep, and may connect again.
+ */
+const MOST_TAKING_MS = 15_000;
 
 export interface Streams {
   /** Answers with the stream until the reader leaves. False: too many are open; nothing was sent. */
@@ -24,9 +27,15 @@ export interface StreamsOptions {
   readonly clock?: Clock;
 }
 
+interface Reader {
+  /** Whether it may still read. */
+  readonly allowed: () => boolean;
+  /** When it was given the snapshot that it is taking. */
+  since: number;
+}
+
 export function liveStreams({ snapshot, onError, clock = systemClock }: StreamsOptions): Streams {
-  /** Each with whether its reader may still read. */
-  const open = new Map<ServerResponse, () => boolean>();
+  const open = new Map<ServerResponse, Reader>();
   let timer: Timer | undefined;
   let making: Promise<void> | undefined;
   let again = false;
@@ -35,9 +44,13 @@ export function liveStreams({ snapshot, onError, clock = systemClock }: StreamsO
     try {
       const data = `event: live\ndata: ${JSON.stringify(await snapshot())}\n\n`;
       const bytes = Buffer.from(data);
-      for (const [response, allowed] of open) {
-        if (response.writableLength > MOST_WAITING_BYTES || !allowed()) response.destroy();
-        else response.write(bytes);
+      for (const [response, reader] of open) {
+        const taking = response.writableLength > 0;
+        if (!reader.allowed() || (taking && clock.now() - reader.since > MOST_TAKING_MS)) response.destroy();
+        else if (!taking) {
+          reader.since = clock.now();
+          response.write(bytes);
+        }
       }
     } catch (error) {
       onError(error);
@@ -69,7 +82,7 @@ export function liveStreams({ snapshot, onError, clock = systemClock }: StreamsO
   return {
     open(response, allowed) {
       if (open.size >= mostStreams) return false;
-      open.set(response, allowed);
+      open.set(response, { allowed, since: clock.now() });
       response.on('close', () => open.delete(response));
       response.setTimeout(0);
       response.writeHead(200, {

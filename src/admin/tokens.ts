@@ -1,7 +1,8 @@
 // Who may do what at the admin API: a file of tokens, re-read when it changes, compared in constant time. Knows no HTTP.
 // A token is kept as its digest only, and never gets into a line about a fault.
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
 import { CannotStart } from '../base/cannot-start.js';
 import { type Clock, systemClock } from '../base/clock.js';
 
@@ -27,39 +28,68 @@ const SHORTEST = 16;
 const LONGEST = 512;
 /** A token that was taken out of the file works at most this long. */
 const LOOK_EVERY_MS = 1_000;
+/** A disk that hangs must not keep anybody out, least of all whoever takes everything back. */
+const MOST_LOOK_MS = 200;
+/** As many tokens as there may be, with their names and some remarks. */
+const MOST_BYTES = 2 * 1024 * 1024;
 
 export interface TokensOptions {
   /** The file can't be read any more, or holds what is no token: one line each; the tokens read before stay. */
   onProblem(line: string): void;
-  readonly clock?: Pick<Clock, 'now'>;
+  readonly clock?: Clock;
 }
 
 /** @throws CannotStart with a line for each fault of the file. */
 export async function loadTokens(file: string, options: TokensOptions): Promise<Tokens> {
   const clock = options.clock ?? systemClock;
-  let stamp = await stampOf(file).catch(() => '');
   const first = await read(file);
-  if (!first.ok) throw new CannotStart(first.problems);
-  let entries = first.entries;
+  if (!first.ok) throw new CannotStart([first.problem]);
+  const parsed = parseTokens(first.text, file);
+  if (!parsed.ok) throw new CannotStart(parsed.problems);
+  let { stamp } = first;
+  let { entries } = parsed;
   let lookedAt = clock.now();
+  /** While the file is looked at; settles early where that takes too long. */
   let looking: Promise<void> | undefined;
+  let slow = false;
+  const problem = (line: string) => options.onProblem(`${line}; the tokens read before stay`);
 
   const look = async () => {
-    const now = await stampOf(file).catch((error: NodeJS.ErrnoException) => `gone ${error.code}`);
-    if (now === stamp) return;
-    stamp = now;
-    const next = await read(file);
+    const found = await read(file);
+    if (found.stamp === stamp) return;
+    stamp = found.stamp;
+    if (!found.ok) return problem(found.problem);
+    const next = parseTokens(found.text, file);
     if (next.ok) entries = next.entries;
-    else for (const line of next.problems) options.onProblem(`${line}; the tokens read before stay`);
+    else next.problems.forEach(problem);
   };
+
+  /** One at a time: a disk that hangs holds one thread of the process's few. */
+  function lookAgain(): Promise<void> {
+    return new Promise<void>((resolve) => {
+      let inTime = true;
+      const timer = clock.after(MOST_LOOK_MS, () => {
+        inTime = false;
+        if (!slow) problem(`${file} could not be read within ${MOST_LOOK_MS} ms`);
+        slow = true;
+        resolve();
+      });
+      look()
+        .catch((error: unknown) => problem(`${file} could not be read: ${String(error)}`))
+        .finally(() => {
+          timer.cancel();
+          looking = undefined;
+          if (inTime) slow = false;
+          resolve();
+        });
+    });
+  }
 
   return {
     async operator(token) {
       if (clock.now() - lookedAt >= LOOK_EVERY_MS && !looking) {
         lookedAt = clock.now();
-        looking = look().finally(() => {
-          looking = undefined;
-        });
+        looking = lookAgain();
       }
       await looking;
       const digest = digestOf(token);
@@ -70,31 +100,46 @@ export async function loadTokens(file: string, options: TokensOptions): Promise<
   };
 }
 
-/** Any way of replacing a file shows in one of these; Kubernetes swaps a link, which `stat` follows. */
-async function stampOf(file: string): Promise<string> {
-  const { ino, mtimeMs, size, ctimeMs } = await stat(file);
-  return `${ino} ${mtimeMs} ${ctimeMs} ${size}`;
-}
+/** `stamp`: whatever way the file is replaced shows in it. */
+type Found =
+  | { readonly ok: true; readonly stamp: string; readonly text: string }
+  | { readonly ok: false; readonly stamp: string; readonly problem: string };
 
-type Read =
-  | { readonly ok: true; readonly entries: readonly Entry[] }
-  | { readonly ok: false; readonly problems: readonly string[] };
-
-async function read(file: string): Promise<Read> {
-  let text: string;
+/** Follows a link, which is what Kubernetes swaps. Opened so that a pipe to which nobody writes does not hang. */
+async function read(file: string): Promise<Found> {
   try {
-    text = await readFile(file, 'utf8');
+    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return await readOpen(file, handle);
+    } finally {
+      await handle.close();
+    }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return { ok: false, problems: [`can't read ${file} (${code}); name a file that this user may read`] };
+    const problem = `can't read ${file} (${code}); name a file that this user may read`;
+    return { ok: false, stamp: `gone ${code}`, problem };
   }
-  return parseTokens(text, file);
 }
+
+async function readOpen(file: string, handle: FileHandle): Promise<Found> {
+  const stats = await handle.stat();
+  const { ino, mtimeMs, size, ctimeMs } = stats;
+  if (!stats.isFile()) {
+    return { ok: false, stamp: 'no file', problem: `${file} is no plain file; name one with a token on each line` };
+  }
+  const stamp = `${ino} ${mtimeMs} ${ctimeMs} ${size}`;
+  if (size <= MOST_BYTES) return { ok: true, stamp, text: await handle.readFile('utf8') };
+  return { ok: false, stamp, problem: `${file} has over ${MOST_BYTES / 1024 / 1024} MiB; is it the file of tokens?` };
+}
+
+type Parsed =
+  | { readonly ok: true; readonly entries: readonly Entry[] }
+  | { readonly ok: false; readonly problems: readonly string[] };
 
 const FORM = 'write "read NAME TOKEN" or "operate NAME TOKEN"';
 
 /** One token a line, `read NAME TOKEN` or `operate NAME TOKEN`; empty lines and lines that begin with # don't count. */
-export function parseTokens(text: string, file: string): Read {
+export function parseTokens(text: string, file: string): Parsed {
   const entries: Entry[] = [];
   const problems: string[] = [];
   const names = new Set<string>();
@@ -108,6 +153,8 @@ export function parseTokens(text: string, file: string): Read {
       problem(`no token; ${FORM}, one on a line`);
     } else if (!isActor(name)) {
       problem('the name has over 64 characters, or some that can not be printed; give another');
+    } else if (isReserved(name)) {
+      problem(`the name ${name} is sigfig's own in the history; give another`);
     } else if (token.length < SHORTEST || token.length > LONGEST || !/^[!-~]+$/.test(token)) {
       problem(`the token has under ${SHORTEST} or over ${LONGEST} characters; make one with "openssl rand -base64 32"`);
     } else if (names.has(name)) {
@@ -127,5 +174,9 @@ export function parseTokens(text: string, file: string): Read {
 
 /** A name that may stand in a log and on a terminal: 1 to 64 printable characters, without blanks at its ends. */
 export const isActor = (name: string): boolean => /^(?=.{1,64}$)[^\s\p{C}](?:[^\p{C}]*[^\s\p{C}])?$/u.test(name);
+
+/** Names under which sigfig itself stands in the history: nobody else may pass for the guard, the watched file or the start. */
+export const isReserved = (name: string): boolean => RESERVED.has(name.normalize('NFKC').toLowerCase());
+const RESERVED: ReadonlySet<string> = new Set(['guard', 'file', 'start', 'sigfig']);
 
 const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest();

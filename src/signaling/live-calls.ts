@@ -7,14 +7,16 @@ import type { Timelines } from '../telemetry/timelines.js';
 import type { Calls } from './calls.js';
 import type { CallFilter, LiveCall, LiveCalls } from './live.js';
 
-/** Calls looked at between two turns of the event loop: well below a millisecond. */
+/** Calls looked at between two turns of the event loop: a fraction of a millisecond. */
 const chunk = 256;
 /** An offer waits for its ticket up to 2 s, and then for its turn to be saved. */
 const mostAcceptMs = 3_000;
 
+type LegacyCall = Omit<LiveCall, 'path'>;
+
 /** The legacy's calls, as far as they were seen to pass. */
 export interface LegacyCalls {
-  calls(): Iterable<Omit<LiveCall, 'path'>>;
+  calls(): Iterable<LegacyCall>;
   /** Without a walk. */
   readonly counts: { readonly legacy: number; readonly peeled: number };
 }
@@ -51,24 +53,7 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
     since: session.since,
   });
 
-  /** Every session, a turn of the event loop between chunks. */
-  async function* sessions(): AsyncGenerator<Session> {
-    let seen = 0;
-    for await (const session of store.all()) {
-      if (++seen % chunk === 0) await turn();
-      yield session;
-    }
-  }
-
-  async function* everyCall(path: CallFilter['path']): AsyncGenerator<LiveCall> {
-    if (path !== 'legacy') for await (const session of sessions()) yield ofOurs(session);
-    if (path === 'new') return;
-    let seen = 0;
-    for (const call of legacyCalls.calls()) {
-      if (++seen % chunk === 0) await turn();
-      yield { ...call, path: 'legacy' };
-    }
-  }
+  const ofLegacys = (call: LegacyCall): LiveCall => ({ ...call, path: 'legacy' });
 
   /** Our session of that id. Its timeline tells where to look; where there is none any more, all are looked at. */
   async function find(id: string): Promise<Session | null> {
@@ -77,12 +62,18 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
       const session = await store.get(key);
       return session?.callId === id ? session : null;
     }
-    for await (const session of sessions()) if (session.callId === id) return session;
+    for await (const some of chunks(store.all())) {
+      const found = some.find(({ callId }) => callId === id);
+      if (found) return found;
+    }
     return null;
   }
 
   async function findLegacys(id: string): Promise<LiveCall | null> {
-    for await (const call of everyCall('legacy')) if (call.id === id) return call;
+    for await (const some of chunks(legacyCalls.calls())) {
+      const found = some.find((call) => call.id === id);
+      if (found) return ofLegacys(found);
+    }
     return null;
   }
 
@@ -100,15 +91,30 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
       return { new: own, ...legacyCalls.counts, byState };
     },
 
+    async byNamespace() {
+      const counted = new Map<string, { new: number; legacy: number }>();
+      const add = (ns: string, path: LiveCall['path']) => {
+        const of = counted.get(ns);
+        if (of) of[path]++;
+        else counted.set(ns, { new: 0, legacy: 0, [path]: 1 });
+      };
+      for await (const some of chunks(store.all())) for (const { ns } of some) add(ns, 'new');
+      for await (const some of chunks(legacyCalls.calls())) for (const { ns } of some) add(ns, 'legacy');
+      return counted;
+    },
+
     async list(filter) {
       const newest = newestOf(filter.limit);
+      const matches = matcher(filter);
       let total = 0;
-      for await (const call of everyCall(filter.path)) {
-        if (!matches(call, filter)) continue;
+      const look = (call: Session | LegacyCall): void => {
+        if (!matches(call)) return;
         total++;
         newest.add(call);
-      }
-      return { total, calls: newest.take() };
+      };
+      if (filter.path !== 'legacy') for await (const some of chunks(store.all())) some.forEach(look);
+      if (filter.path !== 'new') for await (const some of chunks(legacyCalls.calls())) some.forEach(look);
+      return { total, calls: newest.take().map((call) => ('callId' in call ? ofOurs(call) : ofLegacys(call))) };
     },
 
     async show(id) {
@@ -126,7 +132,7 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
       return (await findLegacys(id)) ? 'legacy' : 'unknown';
     },
 
-    async endAll() {
+    async endAll(which = () => true) {
       let count = 0;
       const endOne = async (key: CallKey, callId?: string): Promise<void> => {
         try {
@@ -137,8 +143,10 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
         }
       };
       // Calls that begin while this goes on are not meant, but for those whose offer has come already.
-      const begun = [...signaling.accepting];
-      for await (const session of sessions()) await endOne(session, session.callId);
+      const begun = [...signaling.accepting].filter(({ ns }) => which(ns));
+      for await (const some of chunks(store.all())) {
+        for (const session of some) if (which(session.ns)) await endOne(session, session.callId);
+      }
       await within(mostAcceptMs, Promise.all(begun.map(({ settled }) => settled)));
       for (const key of begun) await endOne(key);
       return count;
@@ -146,20 +154,48 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
   };
 }
 
-function matches(call: LiveCall, { state, search, ns }: CallFilter): boolean {
-  if (ns !== undefined && (typeof ns === 'string' ? call.ns !== ns : !ns.includes(call.ns))) return false;
-  if (state !== undefined && call.state !== state) return false;
-  if (search === undefined || search === '') return true;
-  const part = search.toLowerCase();
-  return [call.id, call.conversationId, call.offerer, call.answerer].some((text) => text?.toLowerCase().includes(part));
+const idOf = (call: Session | LegacyCall): string => ('callId' in call ? call.callId : call.id);
+
+function matcher({ state, search, ns }: CallFilter): (call: Session | LegacyCall) => boolean {
+  // Quicker than making small letters of every id.
+  const part = search ? new RegExp(search.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'iu') : null;
+  const has = (text: string | null): boolean => text !== null && part?.test(text) === true;
+  return (call) => {
+    if (ns !== undefined && call.ns !== ns) return false;
+    if (state !== undefined && call.state !== state) return false;
+    if (part === null || has(call.conversationId) || has(idOf(call))) return true;
+    const { offerer, answerer } = 'callId' in call ? call.users : call;
+    return has(offerer) || has(answerer);
+  };
+}
+
+/** So many at a time, without a turn of the event loop among them, and one after each. */
+async function* chunks<T>(all: Iterable<T> | AsyncIterable<T>): AsyncGenerator<readonly T[]> {
+  let some: T[] = [];
+  if (Symbol.asyncIterator in all) {
+    for await (const one of all) {
+      if (some.push(one) < chunk) continue;
+      yield some;
+      await turn();
+      some = [];
+    }
+  } else {
+    for (const one of all) {
+      if (some.push(one) < chunk) continue;
+      yield some;
+      await turn();
+      some = [];
+    }
+  }
+  yield some;
 }
 
 /** Keeps the newest `limit` of any number of calls, in memory for a multiple of `limit`. */
-function newestOf(limit: number): { add(call: LiveCall): void; take(): LiveCall[] } {
+function newestOf(limit: number): { add(call: Session | LegacyCall): void; take(): (Session | LegacyCall)[] } {
   const most = Math.max(4 * limit, 512);
-  let kept: LiveCall[] = [];
-  const cut = (): LiveCall[] => {
-    kept.sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? -1 : 1));
+  let kept: (Session | LegacyCall)[] = [];
+  const cut = (): (Session | LegacyCall)[] => {
+    kept.sort((a, b) => b.createdAt - a.createdAt || (idOf(a) < idOf(b) ? -1 : 1));
     kept = kept.slice(0, limit);
     return kept;
   };

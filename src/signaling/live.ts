@@ -43,16 +43,17 @@ export interface LiveCounts {
 
 export interface CallFilter {
   readonly path?: 'new' | 'legacy' | undefined;
-  readonly state?: string | undefined;
+  readonly state?: LiveCall['state'] | undefined;
   /** Part of a call's id, conversation or user. */
   readonly search?: string | undefined;
-  /** One namespace, or any of several. */
-  readonly ns?: string | readonly string[] | undefined;
+  readonly ns?: string | undefined;
   readonly limit: number;
 }
 
 export interface LiveCalls {
   counts(): Promise<LiveCounts>;
+  /** How many there are, for each namespace that has any. */
+  byNamespace(): Promise<ReadonlyMap<string, { readonly new: number; readonly legacy: number }>>;
   /** Newest first, at most `limit`; `total`: how many match. Looks at a bounded number of calls at a time between turns. */
   list(filter: CallFilter): Promise<{ readonly total: number; readonly calls: readonly LiveCall[] }>;
   /** Also of calls that ended lately; `call` is null then. Null: never heard of. */
@@ -64,6 +65,6 @@ export interface LiveCalls {
   } | null>;
   /** Ends a call of the new path (`call-ended`, reason `operator`). `legacy`: its owner is the legacy, which we can't tell. */
   end(id: string): Promise<'ended' | 'unknown' | 'legacy'>;
-  /** Ends every call of the new path; answers how many. */
-  endAll(): Promise<number>;
+  /** Ends every call of the new path, or those of the namespaces that `which` names; answers how many. */
+  endAll(which?: (ns: string) => boolean): Promise<number>;
 }

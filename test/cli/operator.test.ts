@@ -106,7 +106,7 @@ describe('an evening of an operator', () => {
     const dry = await sigfig([...canary, '--dry-run']);
     expect(dry).toMatchObject({ code: 0, err: '' });
     expect(dry.out).toMatch(/^dry run, from version 1; nothing was changed\n/);
-    expect(dry.out).toContain('moves 4 connected users');
+    expect(dry.out).toContain("puts 1 user (1 connected) on the canary's list");
     expect(dry.out).toContain('1 live call stays on legacy');
     expect((await json<RoutesBody>('routes', 'list')).version).toBe(1);
 
