@@ -154,15 +154,30 @@ function CanaryFields({ draft, set, differ }: FieldsProps) {
       </div>
       <details open={lists !== '' || differ.includes('lists')}>
         <summary>Always or never in the canary</summary>
+        <p class="muted" id={`${id}-lists`}>
+          One id a line.
+        </p>
         <div class="pairs">
-          <List name="Always these users" value={draft.users} onInput={(users) => set({ users })} />
           <List
+            describedBy={`${id}-lists`}
+            name="Always these users"
+            value={draft.users}
+            onInput={(users) => set({ users })}
+          />
+          <List
+            describedBy={`${id}-lists`}
             name="Always these conversations"
             value={draft.conversations}
             onInput={(conversations) => set({ conversations })}
           />
-          <List name="Never these users" value={draft.excludeUsers} onInput={(excludeUsers) => set({ excludeUsers })} />
           <List
+            describedBy={`${id}-lists`}
+            name="Never these users"
+            value={draft.excludeUsers}
+            onInput={(excludeUsers) => set({ excludeUsers })}
+          />
+          <List
+            describedBy={`${id}-lists`}
             name="Never these conversations"
             value={draft.excludeConversations}
             onInput={(excludeConversations) => set({ excludeConversations })}
@@ -238,15 +253,14 @@ function Text({ name, value, onInput }: TextProps) {
 }
 
 /** A list of ids: see ids.ts. */
-function List({ name, value, onInput }: TextProps) {
+function List({ name, value, onInput, describedBy }: TextProps & { readonly describedBy: string }) {
   const id = useId('field');
   return (
     <div class="field">
-      <label for={id}>
-        {name} <small>one a line</small>
-      </label>
+      <label for={id}>{name}</label>
       <textarea
         id={id}
+        aria-describedby={describedBy}
         rows={Math.min(6, Math.max(2, value.split('\n').length))}
         autocomplete="off"
         spellcheck={false}

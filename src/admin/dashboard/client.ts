@@ -3,7 +3,7 @@ import type { ErrorBody } from '../api.js';
 
 export interface Credentials {
   readonly token: string | null;
-  /** Where the API wants no token: under which name changes are logged. */
+  /** Where the API wants no token: under which name changes are logged; sent with these only. */
   readonly actor: string | null;
 }
 
@@ -54,7 +54,8 @@ export function createClient(
     const headers = new Headers(init.headers);
     headers.set('x-sigfig-client', 'dashboard');
     if (token) headers.set('authorization', `Bearer ${token}`);
-    else if (actor) headers.set('x-sigfig-actor', actor);
+    // A name that the API takes from nobody is refused where it was typed, and keeps no figure away.
+    else if (actor && init.method === 'POST') headers.set('x-sigfig-actor', actor);
     const response = await fetch(new URL(path, base), { ...init, headers, cache: 'no-store', redirect: 'error' });
     if (response.ok) return response;
     const refused = new Refused(response.status, await bodyOf(response));

@@ -406,7 +406,9 @@ describe('an operator', () => {
   });
 
   test('sees that the connection is lost, can change nothing then, and goes on when it is back', async () => {
+    await stack.proxy.setRoutes('namespaces:\n  /: { calls: new }\n');
     const operator = await arrive();
+    await operator.button('Roll back to version 1').waitFor();
     const restart = { admin: new URL(stack.proxy.adminUrl).host };
     await stack.proxy.close();
     await operator.sees('Connection lost.');
@@ -415,10 +417,15 @@ describe('an operator', () => {
     for (const button of await buttons.all()) expect(await button.isDisabled()).toBe(true);
     expect(await operator.faults()).toEqual([]);
     // What takes back is tried all the same.
-    await operator.button('All to legacy…').click();
-    await operator.dialog.getByRole('button', { name: 'All to legacy', exact: true }).click();
-    await operator.dialog.getByText(/could not be reached.*Whether the change was made/).waitFor();
-    await operator.page.keyboard.press('Escape');
+    for (const [open, submit] of [
+      ['All to legacy…', 'All to legacy'],
+      ['Roll back to version 1', 'Roll back to v1'],
+    ] as const) {
+      await operator.button(open).click();
+      await operator.dialog.getByRole('button', { name: submit, exact: true }).click();
+      await operator.dialog.getByText(/could not be reached.*Whether the change was made/).waitFor();
+      await operator.page.keyboard.press('Escape');
+    }
 
     const again = await startStack({ flags: restart });
     try {

@@ -145,7 +145,7 @@ function tables(n: number): Readonly<Record<string, NamespaceRoutes>> {
     all[i === 0 ? '/' : `/tenant-${i}`] = {
       'call-lifecycle': i % 3 === 2 ? route({ mode: 'legacy' }) : canary(i === 0 ? 12.5 : i),
       'ice-candidate': route({ mode: 'new' }),
-      'call-renegotiation': route({ mode: i % 2 === 0 ? 'legacy' : 'new' }),
+      'call-renegotiation': route({ mode: i % 2 === 0 ? 'legacy' : 'new', sole: i === 1 }),
     };
   }
   return all;
@@ -235,7 +235,9 @@ function guards(namespaces: RoutesBody['namespaces'], now: number): GuardBody[] 
             ? 'tripped'
             : 'off'
           : group === 'call-renegotiation'
-            ? 'inconclusive'
+            ? routes[group].sole
+              ? 'tripped'
+              : 'inconclusive'
             : 'well';
       const samples = state === 'well' ? 1_204 : state === 'inconclusive' ? 12 : 0;
       return {
