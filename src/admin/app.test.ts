@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
+import { testLog } from '../control/log.fixture.js';
 import { memoryLog } from '../control/memory-log.js';
 import { createRoutes } from '../control/routes.js';
 import { recordedSignals } from '../telemetry/signals.js';
@@ -210,6 +211,73 @@ describe('changes', () => {
       status: 200,
       body: { changed: true, plan: { lines: [expect.stringContaining('log')] } },
     });
+  });
+});
+
+describe('calls that end with a change', () => {
+  const yaml = (routes: string) => `namespaces: { ${routes} }`;
+  const set = (bed: Bed, routes: string) =>
+    bed.ask('/api/routes/apply', { body: { yaml: yaml(routes), reason: 'for the test' } });
+  const ids = (bed: Bed) => bed.calls.all.map(({ id }) => id).join();
+
+  it.each(['legacy', 'rollback'])('%s: end before the log has answered', async (kind) => {
+    const log = testLog();
+    const routes = await createRoutes({ log, signals: recordedSignals(), clock: systemClock });
+    const bed = await started({ routes, calls: fakeCalls([call('a', 'new'), call('b', 'legacy')]) });
+    await set(bed, '/: { calls: new }');
+    const held = log.hold();
+    let answered = false;
+    const asking = bed.ask(`/api/routes/${kind}`, { body: { reason: 'now', endCalls: true } });
+    void asking.then(() => (answered = true));
+    await expect.poll(() => ids(bed), { timeout: 1_500, interval: 5 }).toBe('b');
+    expect([routes.table.mode('/', 'call-offer'), answered]).toEqual(['legacy', false]);
+    held.release();
+    const told = await asking;
+    expect(told).toMatchObject({
+      status: 200,
+      body: { changed: true, endedCalls: 1, plan: { from: 2, endedCalls: 1 } },
+    });
+    expect(told.body.plan.lines).toContain('ends 1 live call of the new path at once');
+  });
+
+  it('with a rollback: in those namespaces only that it takes from the new path', async () => {
+    const bed = await started({
+      calls: fakeCalls([call('a', 'new'), call('b', 'new', '/calls'), call('c', 'legacy'), call('d', 'new', '/old')]),
+    });
+    await set(bed, '/calls: { calls: new }');
+    await set(bed, '/: { calls: new }, /calls: { calls: new }, /old: { ice-candidate: new }');
+    const dry = await bed.ask('/api/routes/rollback', { body: { dryRun: true, endCalls: true } });
+    expect(dry.body).toMatchObject({ endedCalls: 1 });
+    expect(ids(bed)).toBe('a,b,c,d');
+    const made = await bed.ask('/api/routes/rollback', { body: { endCalls: true } });
+    expect(made.body).toMatchObject({ endedCalls: 1, plan: { endedCalls: 1 } });
+    expect(ids(bed)).toBe('b,c,d');
+    // Back to where it was: nothing leaves the new path, so nothing ends.
+    expect((await bed.ask('/api/routes/rollback', { body: { endCalls: true } })).body.endedCalls).toBe(0);
+    expect(ids(bed)).toBe('b,c,d');
+    // The red switch means all.
+    expect((await bed.ask('/api/routes/legacy', { body: { endCalls: true } })).body.endedCalls).toBe(2);
+    expect(ids(bed)).toBe('c');
+  });
+
+  it('that could not all be ended: what is told to try again does it', async () => {
+    const calls = fakeCalls([call('a', 'new'), call('b', 'new', '/calls')]);
+    const endAll = calls.endAll;
+    let broken = true;
+    const failing: typeof endAll = async (which) => {
+      if (broken) throw new Error('broken');
+      return endAll(which);
+    };
+    const bed = await started({ calls: { ...calls, endAll: failing } as never });
+    await set(bed, '/calls: { calls: new }');
+    await set(bed, '/: { calls: new }, /calls: { calls: new }');
+    const told = await bed.ask('/api/routes/rollback', { body: { endCalls: true } });
+    expect(told.status).toBe(500);
+    const version = Number(/try "sigfig routes rollback (\d+) --end-calls"/.exec(told.body.problems[0])?.[1]);
+    broken = false;
+    const again = await bed.ask('/api/routes/rollback', { body: { version, endCalls: true } });
+    expect(again.body).toMatchObject({ changed: false, endedCalls: 1 });
+    expect(calls.all.map(({ id }) => id)).toEqual(['b']);
   });
 });
 

@@ -4,6 +4,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
 
 type Operation = {
+  readonly parameters?: readonly { readonly schema: object }[];
   readonly responses: Readonly<Record<string, { readonly $ref?: string; readonly content?: unknown }>>;
 };
 export const described = parse(readFileSync(new URL('./openapi.yaml', import.meta.url), 'utf8')) as {

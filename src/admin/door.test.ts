@@ -36,6 +36,13 @@ describe('who may do what', () => {
     expect(made.body.version).toMatchObject({ actor: 'olga', via: 'dashboard' });
   });
 
+  it.each(['guard', 'file', 'start', 'sigfig', 'GUARD'])('nobody may pass for %s in the history', async (actor) => {
+    const bed = await started();
+    const told = await bed.ask('/api/routes/set', { body: toNew, headers: { 'x-sigfig-actor': actor } });
+    expect(told).toMatchObject({ status: 400, body: { problems: [expect.stringContaining("sigfig's own name")] } });
+    expect(bed.routes.current.version).toBe(1);
+  });
+
   it('401 says how, and shows no token', async () => {
     const bed = await started({ tokensText });
     for (const authorization of ['', 'Bearer', `Basic ${tokens.operate}`, `Bearer ${tokens.operate}x`, 'Bearer a b']) {

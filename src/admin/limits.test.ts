@@ -14,6 +14,14 @@ it('allows a burst, then its rate, for each key', () => {
   expect(taken('a', 5)).toBe(3);
 });
 
+it('what costs more is allowed less often', () => {
+  const clock = manualClock();
+  const limited = limit({ burst: 10, perSecond: 4 }, clock);
+  expect([4, 4, 4, 2, 1].map((cost) => limited.take('a', cost))).toEqual([true, true, false, true, false]);
+  clock.advance(1_000);
+  expect([4, 4].map((cost) => limited.take('a', cost))).toEqual([true, false]);
+});
+
 it('threat: a flood of addresses takes memory without end, or frees the one that floods', () => {
   const clock = manualClock();
   const limited = limit({ burst: 1, perSecond: 0.001 }, clock);

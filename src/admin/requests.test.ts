@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Bed, call, fakeCalls, startBed } from './admin.fixture.js';
+import { described } from './described.fixture.js';
+import { callStates } from './requests.js';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -70,6 +72,20 @@ describe('input', () => {
   ])('calls?%s is refused', async (query) => {
     const bed = await started();
     expect((await bed.ask(`/api/calls?${query}`)).status).toBe(400);
+  });
+
+  it('a state that there is none of is told with those that there are', async () => {
+    const bed = await started();
+    for (const state of ['RINGING', 'ENDED', 'connected', '']) {
+      const told = await bed.ask(`/api/calls?state=${state}`);
+      expect(told).toMatchObject({ status: 400, body: { error: 'invalid' } });
+      expect(told.body.problems).toEqual([
+        'state must be one of OFFERING, CONNECTED, RENEGOTIATING, AWAITING_REJOIN, UNKNOWN',
+      ]);
+    }
+    for (const state of callStates) expect((await bed.ask(`/api/calls?state=${state}`)).status).toBe(200);
+    const [, schema] = described.paths['/api/calls']?.get?.parameters?.map(({ schema }) => schema) ?? [];
+    expect(schema).toEqual({ enum: [...callStates] });
   });
 
   it('of any size is answered, and never kept whole', async () => {

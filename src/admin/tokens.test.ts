@@ -1,4 +1,5 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, open, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -28,6 +29,12 @@ describe('the file', () => {
     [`operate olga ${'x'.repeat(513)}`, 'or over 512 characters'],
     [`operate olga ${good}é`, 'the token has under 16 or over 512'],
     [`operate ${'o'.repeat(65)} ${good}`, 'the name has over 64 characters'],
+    [`operate guard ${good}`, "the name guard is sigfig's own"],
+    [`operate file ${good}`, "the name file is sigfig's own"],
+    [`operate start ${good}`, "the name start is sigfig's own"],
+    [`operate sigfig ${good}`, "the name sigfig is sigfig's own"],
+    [`operate Guard ${good}`, "the name Guard is sigfig's own"],
+    [`operate ＧＵＡＲＤ ${good}`, "the name ＧＵＡＲＤ is sigfig's own"],
     [`read olga ${good}\noperate olga ${other}`, 'tokens:2: the name olga is there twice'],
     [`read olga ${good}\nread otto ${good}`, 'tokens:2: this token is there twice'],
   ])('%j is told', (text, line) => {
@@ -110,6 +117,62 @@ describe('in use', () => {
     }
     expect(told).toHaveLength(2);
     expect(told[1]).toMatch(/can't read .*ENOENT/);
+  });
+
+  it('threat: a pipe in the file\u2019s place keeps everybody out', async () => {
+    const clock = manualClock();
+    const told: string[] = [];
+    const file = await put('e', `operate olga ${good}\n`);
+    const tokens = await loadTokens(file, { onProblem: (line) => told.push(line), clock });
+    await rm(file);
+    execFileSync('mkfifo', [file]);
+    for (let i = 0; i < 3; i++) {
+      clock.advance(1_000);
+      expect(await tokens.operator(good)).toBeDefined();
+    }
+    expect(told).toEqual([expect.stringMatching(/is no plain file.*; the tokens read before stay$/)]);
+    await put('e', `operate otto ${other}\n`);
+    clock.advance(1_000);
+    expect(await tokens.operator(other)).toEqual({ access: 'operate', name: 'otto' });
+  });
+
+  it('threat: a disk that hangs keeps everybody out', async () => {
+    const clock = manualClock();
+    const told: string[] = [];
+    const file = await put('f', `operate olga ${good}\n`);
+    let hang: Promise<void> | undefined;
+    const openFile: typeof open = async (...args) => {
+      await hang;
+      return open(...args);
+    };
+    const tokens = await loadTokens(file, { onProblem: (line) => told.push(line), clock, open: openFile });
+    let letGo!: () => void;
+    hang = new Promise((resolve) => (letGo = resolve));
+    await put('f', `operate otto ${other}\n`);
+    clock.advance(1_000);
+    const first = tokens.operator(good);
+    clock.advance(200);
+    expect(await first).toEqual({ access: 'operate', name: 'olga' });
+    // Nobody else waits for it.
+    for (let i = 0; i < 3; i++) {
+      clock.advance(1_000);
+      expect(await tokens.operator(good)).toBeDefined();
+    }
+    expect(told).toEqual([expect.stringMatching(/could not be read within 200 ms; the tokens read before stay$/)]);
+    letGo();
+    await expect.poll(() => tokens.operator(other), { timeout: 5_000 }).toBeDefined();
+    expect(await tokens.operator(good)).toBeUndefined();
+  });
+
+  it('a file that is far too large is not read', async () => {
+    const told: string[] = [];
+    const clock = manualClock();
+    const file = await put('g', `operate olga ${good}\n`);
+    const tokens = await loadTokens(file, { onProblem: (line) => told.push(line), clock });
+    await put('g', '#'.repeat(3 * 1024 * 1024));
+    clock.advance(1_000);
+    expect(await tokens.operator(good)).toBeDefined();
+    expect(told).toEqual([expect.stringContaining('over 2 MiB')]);
   });
 
   it('a file with faults, or none, keeps it from starting', async () => {

@@ -37,12 +37,15 @@ export interface TokensOptions {
   /** The file can't be read any more, or holds what is no token: one line each; the tokens read before stay. */
   onProblem(line: string): void;
   readonly clock?: Clock;
+  /** How the file is opened, for tests of a disk that hangs. */
+  readonly open?: typeof open;
 }
 
 /** @throws CannotStart with a line for each fault of the file. */
 export async function loadTokens(file: string, options: TokensOptions): Promise<Tokens> {
   const clock = options.clock ?? systemClock;
-  const first = await read(file);
+  const opens = options.open ?? open;
+  const first = await read(file, opens);
   if (!first.ok) throw new CannotStart([first.problem]);
   const parsed = parseTokens(first.text, file);
   if (!parsed.ok) throw new CannotStart(parsed.problems);
@@ -55,7 +58,7 @@ export async function loadTokens(file: string, options: TokensOptions): Promise<
   const problem = (line: string) => options.onProblem(`${line}; the tokens read before stay`);
 
   const look = async () => {
-    const found = await read(file);
+    const found = await read(file, opens);
     if (found.stamp === stamp) return;
     stamp = found.stamp;
     if (!found.ok) return problem(found.problem);
@@ -106,9 +109,9 @@ type Found =
   | { readonly ok: false; readonly stamp: string; readonly problem: string };
 
 /** Follows a link, which is what Kubernetes swaps. Opened so that a pipe to which nobody writes does not hang. */
-async function read(file: string): Promise<Found> {
+async function read(file: string, opens: typeof open): Promise<Found> {
   try {
-    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    const handle = await opens(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       return await readOpen(file, handle);
     } finally {

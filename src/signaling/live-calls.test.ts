@@ -138,6 +138,26 @@ describe('the list of live calls', () => {
     expect(total).toBe(ids.length);
   });
 
+  it.each(['.', '(', '[a-', '\\\\', '$^', 'c-1|x'])('search is no pattern: %s', async (search) => {
+    const b = bench();
+    await b.offer(1);
+    expect((await b.live.list({ search, limit: 5 })).total).toBe(0);
+    await b.offer(2, `with ${search.toUpperCase()} in it`);
+    expect((await b.live.list({ search, limit: 5 })).total).toBe(1);
+  });
+
+  it('is counted by namespace', async () => {
+    const b = bench();
+    await b.offer(1);
+    await b.offer(2);
+    b.legacyCall('l-1');
+    b.legacyCall('l-2', { ns: '/calls' });
+    expect([...(await b.live.byNamespace())]).toEqual([
+      ['/', { new: 2, legacy: 1 }],
+      ['/calls', { new: 0, legacy: 1 }],
+    ]);
+  });
+
   it('of 5,000 calls is found without keeping the event loop for long', async () => {
     const b = bench();
     for (let n = 0; n < 2_500; n++) {
@@ -157,6 +177,8 @@ describe('the list of live calls', () => {
     expect(total).toBe(5_000);
     expect(calls.map(({ id }) => id)).toEqual(['c-2499', 'l-2499', 'c-2498']);
     expect(turns).toBeGreaterThanOrEqual(16);
+    // And without a turn for each call, which would take far longer.
+    expect(turns).toBeLessThan(100);
   });
 });
 
@@ -236,5 +258,15 @@ describe('the end by an operator', () => {
     expect((await b.live.counts()).new).toBe(0);
     await b.offer(1_001);
     expect((await b.live.counts()).new).toBe(1);
+  });
+
+  it('of some namespaces leaves those of others, and offers that wait there', async () => {
+    const b = bench();
+    await b.offer(1);
+    b.accepting.push({ ...keyOf(2), settled: new Promise(() => undefined) });
+    expect(await b.live.endAll((one) => one === '/calls')).toBe(0);
+    expect((await b.live.counts()).new).toBe(1);
+    b.accepting.length = 0;
+    expect(await b.live.endAll((one) => one === ns)).toBe(1);
   });
 });
