@@ -18,15 +18,17 @@ export interface OpenLogOptions {
 
 export const besideFile = (file: string): string => `${file}.history.jsonl`;
 
-/** @throws CannotStart where the named file can't be one; a full or read-only disk is for the control to tell. */
+/** @throws CannotStart where the named file can't be one or be made; a full or read-only disk is for the control to tell. */
 export async function openRouteLog({ file, log, tell }: OpenLogOptions): Promise<RouteLog> {
   if (log !== undefined) {
     const fault = await appendable(log);
-    if (fault && MISNAMED.has(fault)) {
+    const kept = fault !== null && (await there(log));
+    if (fault && (MISNAMED.has(fault) || (DENIED.has(fault) && !kept))) {
       throw new CannotStart([
         `--routes-log: can't write ${log} (${fault}); name a file in a folder that this user may write`,
       ]);
     }
+    if (fault && kept) tell('warn', `${log} ${unwritable(fault)}`);
     return fileLog(log);
   }
   if (file === undefined) {
@@ -38,10 +40,7 @@ export async function openRouteLog({ file, log, tell }: OpenLogOptions): Promise
   if (!fault) return fileLog(beside);
   // What it holds rules all the same; changes are refused until it can be written.
   if (await there(beside)) {
-    tell(
-      'warn',
-      `${beside} can't be written (${fault}): routes can't be set until it can; name another with --routes-log`,
-    );
+    tell('warn', `${beside} ${unwritable(fault)}`);
     return fileLog(beside);
   }
   tell(
@@ -51,7 +50,12 @@ export async function openRouteLog({ file, log, tell }: OpenLogOptions): Promise
   return memoryLog();
 }
 
-const MISNAMED: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EPERM', 'ENAMETOOLONG']);
+const unwritable = (fault: string): string =>
+  `can't be written (${fault}): routes can't be set until it can; name another with --routes-log`;
+
+const MISNAMED: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']);
+/** What such a file holds rules all the same; where there is none, none can be made. */
+const DENIED: ReadonlySet<string> = new Set(['EACCES', 'EPERM']);
 
 /** Null where it can be appended to; otherwise the system's error. */
 async function appendable(path: string): Promise<string | null> {

@@ -292,7 +292,8 @@ export class Versions implements RouteControl {
     this.#writing = ordinary ? version.version : 0;
     try {
       const { conflict } = await this.#log.append(version);
-      this.problem = null;
+      // It is well once nothing waits for it behind this one.
+      if (this.#pending.length <= 1) this.problem = null;
       if (!conflict) {
         this.#logged(version);
         return 'written';
