@@ -101,10 +101,12 @@ export interface ApplyRequest extends ChangeRequest {
 /** `POST /api/routes/rollback` */
 export interface RollbackRequest extends ChangeRequest {
   readonly version?: number;
+  /** Ends the new path's calls in the namespaces whose lifecycle it takes back, wholly or in part. */
   readonly endCalls?: boolean;
 }
 /** `POST /api/routes/legacy` */
 export interface LegacyRequest extends ChangeRequest {
+  /** Ends every call of the new path. */
   readonly endCalls?: boolean;
 }
 
@@ -112,19 +114,19 @@ export interface LegacyRequest extends ChangeRequest {
 export interface PlanBody {
   readonly from: number;
   readonly differences: readonly Difference[];
-  /** Events that move, by name. */
+  /** Events that move, by name; none where only a guard, a fallback or `sole` is set otherwise. */
   readonly events: readonly string[];
-  /** Connected users (verified, in the namespaces that change): calls that they begin are concerned. */
+  /** Connected users (verified, in the namespaces where something moves): calls that they begin are concerned. */
   readonly connectedUsers: number;
   /** Of these: named by a canary's `users`. */
   readonly listedUsers: number;
-  /** Live calls in the namespaces that change, which stay on their path until they end. */
+  /** Live calls in the namespaces where something moves, which stay on their path until they end. */
   readonly liveCalls: { readonly new: number; readonly legacy: number };
   /** Of the new path's, with `endCalls`: these end. */
   readonly endedCalls: number;
-  /** Connections that can't be served here. */
+  /** Connections that can't be served here, where something moves here or becomes `sole`; what the latter send is refused then. */
   readonly unservable: { readonly foreign: number; readonly unverified: number };
-  /** Sentences to show: `moves 312 connected users`, `14 live calls stay on legacy until they end`. */
+  /** Sentences to show: `moves 312 connected users to new: …`, `14 live calls stay on legacy until they end`. */
   readonly lines: readonly string[];
 }
 

@@ -23,8 +23,8 @@ const MOST_OF_ONE = 4;
 const SHARE = 0.1;
 /** That much at once, after a while in which nobody looked. */
 const BURST_MS = 100;
-/** What one read is taken to have used at most: the loop may have been busy with the proxy's own work meanwhile. */
-const MOST_USED_MS = 250;
+/** What one read is taken to have used at most: the loop does the proxy's own work meanwhile, which counts as well. */
+const MOST_USED_MS = 25;
 
 interface Job {
   readonly key: string;
