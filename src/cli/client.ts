@@ -151,6 +151,12 @@ function refusal(admin: string, response: Dispatcher.ResponseData, answer: unkno
           : ['no token was given; name a file that holds it alone by --token-file, or set SIGFIG_TOKEN_FILE'];
     return new Failure(exitCodes.unauthorized, body?.error ?? 'unauthorized', [...said, ...works]);
   }
+  // What reads heads refuses one before the API sees it, and says nothing more.
+  if (statusCode === 431 && !body) {
+    return new Failure(exitCodes.refused, 'too-large', [
+      `${admin} takes no request with a head as long as this one; give an id as "sigfig calls list" shows it, and a token of at most 512 characters`,
+    ]);
+  }
   if (!body) return stranger(admin, statusCode);
   return new Failure(CODES[body.error] ?? exitCodes.refused, body.error, body.problems, body.current);
 }

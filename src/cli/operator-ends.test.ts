@@ -42,6 +42,20 @@ describe('how it ends', () => {
     expect(given.err).not.toContain('a-token-of-this-test');
   });
 
+  test('a head that is too long for the server is no other server', async () => {
+    admin.answers = { 'GET /api/calls/x': [431, ''] };
+    const { code, err } = await run('calls show x --json');
+    expect(code).toBe(1);
+    expect(JSON.parse(err)).toMatchObject({ error: 'too-large', exit: 1 });
+    expect(err).not.toContain('not as sigfig');
+  });
+
+  test.each([['calls show'], ['calls end --reason x']])('%s of an empty id asks nothing', async (words) => {
+    const { code, err } = await run([...words.split(' '), '']);
+    expect({ code, asked }).toEqual({ code: 2, asked: [] });
+    expect(err).toContain('Write the whole id; "sigfig calls list" shows it');
+  });
+
   test.each([
     [400, 'invalid', 1],
     [409, 'conflict', 5],

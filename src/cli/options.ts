@@ -17,6 +17,12 @@ export function list(text: string, before: readonly string[] | undefined): reado
   return [...(before ?? []), ...names.filter((name) => name !== '')];
 }
 
+/** A call's; asked for without one, the API would answer about something else. */
+export function callId(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Write the whole id; "sigfig calls list" shows it');
+  return text;
+}
+
 export function versionNumber(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) {
     throw new InvalidArgumentError('Write the number of a version; "sigfig routes history" lists them');
