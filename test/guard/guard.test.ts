@@ -299,6 +299,15 @@ describe('threat: one browser, or one conversation, for which nothing works', ()
     expect(await guardOf(on)).toMatchObject({ state: 'inconclusive', figures: { samples: 20, errors: 20 } });
   });
 
+  it('serving that is slow for one user only', async () => {
+    const on = await stack(guarded(', max-p99: 20ms') + witness);
+    const callers = await pair(on.proxy.url);
+    faults.slowMs = 60;
+    expect(await offers(callers, 12)).toEqual(Array.from({ length: 12 }, () => fine));
+    await looked(on);
+    expect(await guardOf(on)).toMatchObject({ state: 'inconclusive', figures: { samples: 12 }, reason: null });
+  });
+
   it('control characters in the id', async () => {
     const front = { legacy: '' };
     const desk = await ticketDesk(() => front.legacy);
