@@ -5,7 +5,7 @@ import type { Decision } from '../base/service.js';
 import { refusals } from '../call/refusals.js';
 import { type Change, plan, type RouteVersion } from '../routing/change.js';
 import { defaultGuard, type Group, parseRouteTable, type RouteInput, routeTable } from '../routing/table.js';
-import { recordedSignals } from '../telemetry/signals.js';
+import { recordedSignals, type Whose } from '../telemetry/signals.js';
 import type { Author, Outcome, RouteControl } from './control.js';
 import { Guard } from './guard.js';
 
@@ -94,18 +94,21 @@ async function bed(named: Readonly<Record<string, Routes>> = { '/': allNew }, hi
         refused = {} as Record<string, number>,
         ms = 1,
         because = 'route' as Decision['because'],
+        // By default each is another user's.
+        user = (i: number) => `user ${i}`,
       } = {},
     ) {
+      const whose = (i: number): Whose => ({ user: user(i), conversationId: `c ${i}` });
       for (let i = 0; i < count; i++) {
         signals.decided?.(event, { path: 'new', because }, ns);
-        signals.served?.(event, ms, ns);
+        signals.served?.(event, ms, ns, whose(i));
       }
       for (let i = 0; i < errors; i++) {
-        signals.internalError?.(`serving ${event}`, new Error('broken'), { event, ns });
-        signals.refused?.(event, 'internal', ns);
+        signals.internalError?.(`serving ${event}`, new Error('broken'), { event, ns, whose: whose(i) });
+        signals.refused?.(event, 'internal', ns, whose(i));
       }
       for (const [code, times] of Object.entries(refused)) {
-        for (let i = 0; i < times; i++) signals.refused?.(event, code, ns);
+        for (let i = 0; i < times; i++) signals.refused?.(event, code, ns, whose(i));
       }
     },
     /** A second later it has looked, and what it did is done. */
@@ -193,6 +196,35 @@ describe('a limit that is crossed', () => {
     );
   });
 
+  it.each([
+    ['errors', { errors: 60 }],
+    ['refusals', { refused: { unavailable: 60 } }],
+    ['slow serving', { ms: 2_000 }],
+  ])('%s of one user cross none; of three they do', async (_what, faults) => {
+    const b = await bed();
+    b.play('call-offer', 60, { ...faults, user: () => 'mallory' });
+    await b.second();
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', trippedAt: null });
+    expect(b.versions).toEqual([]);
+    b.play('call-offer', 60, { ...faults, user: (i) => `user ${i % 3}` });
+    await b.second();
+    expect(b.state('call-lifecycle')?.state).toBe('tripped');
+  });
+
+  it('one user of whom all offers fall back crosses none', async () => {
+    const b = await bed({ '/': { 'call-lifecycle': { mode: 'canary', canary: { percent: 5 }, guard: limits } } });
+    const fellBack = (user: string, i: number) =>
+      b.guard.signals.decided?.('call-offer', { path: 'legacy', because: 'fallback' }, '/', {
+        ...{ user, conversationId: `c ${i}` },
+      });
+    for (let i = 0; i < 200; i++) fellBack('mallory', i);
+    await b.second();
+    expect(b.versions).toEqual([]);
+    for (let i = 0; i < 60; i++) fellBack(`user ${i}`, i);
+    await b.second();
+    expect(b.versions).toHaveLength(1);
+  });
+
   it('an offer that fell back to the legacy since the new path was unwell counts as one that was refused', async () => {
     const b = await bed({ '/': { 'call-lifecycle': { mode: 'canary', canary: { percent: 5 }, guard: limits } } });
     for (let i = 0; i < 50; i++) b.guard.signals.decided?.('call-offer', { path: 'legacy', because: 'fallback' }, '/');
@@ -236,7 +268,10 @@ describe('what does not cross a limit', () => {
       b.guard.signals.decided?.('call-offer', { path: 'legacy', because: 'canary' }, '/');
       b.guard.signals.refused?.('chat-message', 'unavailable', '/');
       b.guard.signals.internalError?.('polling', new Error('broken'));
-      b.guard.signals.internalError?.('serving', new Error('broken'), { event: 'call-offer', ns: '/unknown' });
+      b.guard.signals.internalError?.('serving', new Error('broken'), {
+        ...{ event: 'call-offer', ns: '/unknown' },
+        whose: { user: 'ada', conversationId: 'c' },
+      });
     }
     await b.second();
     expect(b.versions).toEqual([]);

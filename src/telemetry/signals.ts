@@ -103,7 +103,7 @@ export interface Signals {
   internalError(
     where: string,
     error: unknown,
-    about?: { readonly event: string; readonly ns: string; readonly whose?: Whose },
+    about?: { readonly event: string; readonly ns: string; readonly whose: Whose },
   ): void;
 }
 
