@@ -3,6 +3,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
+import type { Clock } from '../base/clock.js';
 import { type Answer, refuse } from './answer.js';
 import { bodyOf, queryOf } from './body.js';
 import { door } from './door.js';
@@ -16,6 +17,8 @@ export interface AppOptions extends ApiDeps {
   /** Undefined: nobody needs one, which is for loopback only. */
   readonly tokens: Tokens | undefined;
   readonly pages: Pages;
+  /** What limits go by: the system's clock unless a test says otherwise. */
+  readonly clock?: Pick<Clock, 'now'>;
 }
 
 export interface App {
@@ -36,7 +39,7 @@ const DRY_RUN_COST = 2;
 
 export function createApp(options: AppOptions): App {
   const { signals, pages, tokens } = options;
-  const entrance = door(tokens);
+  const entrance = door(tokens, options.clock);
   const streams = liveStreams({
     snapshot: () => liveOf(options),
     onError: (error) => signals.internalError('live figures', error),

@@ -6,6 +6,7 @@ import { isIP, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { CannotStart } from '../base/cannot-start.js';
+import type { Clock } from '../base/clock.js';
 import { type Listening, listenForOperators } from '../telemetry/listen.js';
 import { createApp, TOO_OFTEN_MS } from './app.js';
 import { isLoopback } from './door.js';
@@ -33,6 +34,8 @@ export interface AdminOptions extends Omit<ApiDeps, 'yaml'> {
   onError(error: unknown): void;
   /** The built dashboard; where the build puts it unless a test says otherwise. */
   readonly pages?: Pages;
+  /** What limits go by; the system's clock unless a test says otherwise. */
+  readonly clock?: Pick<Clock, 'now'>;
 }
 
 const compiled = !import.meta.url.endsWith('.ts');

@@ -124,7 +124,7 @@ function addRoutes(tree: Tree): void {
     example: 'sigfig routes rollback 41',
   })
     .argument('[version]', 'see "sigfig routes history"', values.versionNumber)
-    .option('--end-calls', 'end the calls of the new path too');
+    .option('--end-calls', 'end the calls of the new path too, in the namespaces that it takes back');
   changing(rollback, { compared: false });
   act(tree, rollback, async () => {
     const { endCalls, ...flags } = rollback.opts<ChangeFlags & { endCalls?: boolean }>();
