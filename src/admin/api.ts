@@ -8,6 +8,8 @@ import type { LiveCall, LiveCounts, TimelineEntry } from '../signaling/live.js';
 export interface StatusBody {
   readonly version: string;
   readonly startedAt: string;
+  /** Who asks: the token's name and kind; where no token is asked for, the name that was given or `local`, and `operate`. */
+  readonly you: { readonly actor: string; readonly kind: 'read' | 'operate' };
   readonly ready: boolean;
   readonly reasons: readonly string[];
   readonly routes: {

@@ -71,7 +71,7 @@ export function createApp(options: AppOptions): App {
     // Taking everything back is never too often; asking what that would do may be, and sooner than changing something.
     const late = input.value.dryRun === true ? entrance.often(asked, endpoint.limit, DRY_RUN_COST) : null;
     if (late) return refused(late);
-    const given = await endpoint.run({ input: input.value as never, id: c.req.param('id') ?? '', who });
+    const given = await endpoint.run({ input: input.value as never, id: c.req.param('id') ?? '', who, access });
     return given.status === 200 ? json(given) : refused(given);
   }
 

@@ -22,6 +22,9 @@ describe('who may do what', () => {
       expect((await bed.ask(path)).status, path).toBe(401);
       for (const token of [tokens.read, tokens.operate]) expect((await bed.ask(path, { token })).status).toBe(200);
     }
+    const told = async (token: string) => (await bed.ask('/api/status', { token })).body.you;
+    expect(await told(tokens.read)).toEqual({ actor: 'looker', kind: 'read' });
+    expect(await told(tokens.operate)).toEqual({ actor: 'olga', kind: 'operate' });
     const looked = await bed.ask('/api/routes/diff', { token: tokens.read, body: { yaml: 'namespaces: {}' } });
     expect(looked.status).toBe(200);
     for (const path of [...operating, '/api/calls/x/end']) {
@@ -34,6 +37,13 @@ describe('who may do what', () => {
       headers: { 'x-sigfig-actor': 'somebody else', 'x-sigfig-client': 'dashboard' },
     });
     expect(made.body.version).toMatchObject({ actor: 'olga', via: 'dashboard' });
+  });
+
+  it('where no token is asked for, whoever asks may operate, under the name they give', async () => {
+    const bed = await started();
+    expect((await bed.ask('/api/status')).body.you).toEqual({ actor: 'local', kind: 'operate' });
+    const named = await bed.ask('/api/status', { headers: { 'x-sigfig-actor': 'olga' } });
+    expect(named.body.you).toEqual({ actor: 'olga', kind: 'operate' });
   });
 
   it.each(['guard', 'file', 'start', 'sigfig', 'GUARD'])('nobody may pass for %s in the history', async (actor) => {

@@ -63,7 +63,12 @@ export interface Endpoint {
   readonly cost: number;
   /** Never refused for asking too often: taking everything back must always work. */
   readonly always?: true;
-  run(asked: { readonly input: never; readonly id: string; readonly who: Who }): Promise<Answer>;
+  run(asked: {
+    readonly input: never;
+    readonly id: string;
+    readonly who: Who;
+    readonly access: Access;
+  }): Promise<Answer>;
 }
 
 /** A page of the history has at most this many bytes of tables, so that answering it never holds up the proxy for long. */
@@ -79,7 +84,9 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
   const changes = changesOf(deps, inTurn);
   const routesOf = routesShown(deps);
   return [
-    get('/api/status', requests.noQuery, async () => answer(await statusOf(deps))),
+    get('/api/status', requests.noQuery, async ({ who, access }) =>
+      answer(await statusOf(deps, { actor: who.actor, kind: access })),
+    ),
     get('/api/routes', requests.noQuery, ({ who }) => inTurn('routes', '', who, routesOf), cost.routes),
     get(
       '/api/routes/history',
@@ -162,11 +169,12 @@ const turnsOf =
 const noSuchCall = (id: string): Answer =>
   refuse('not-found', [`no call ${requests.shown(id)} is known; "sigfig calls list" shows the live ones`]);
 
-async function statusOf({ routes, guard, ...deps }: ApiDeps): Promise<StatusBody> {
+async function statusOf({ routes, guard, ...deps }: ApiDeps, you: StatusBody['you']): Promise<StatusBody> {
   const { ready, reasons } = deps.isReady();
   return {
     version: deps.version,
     startedAt: new Date(deps.startedAt).toISOString(),
+    you,
     ready,
     reasons,
     routes: {
@@ -253,6 +261,7 @@ type Run<S extends z.ZodObject> = (asked: {
   readonly input: z.output<S>;
   readonly id: string;
   readonly who: Who;
+  readonly access: Access;
 }) => Promise<Answer>;
 
 function get<S extends z.ZodObject>(path: string, input: S, run: Run<S>, cost = 1): Endpoint {

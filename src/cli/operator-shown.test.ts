@@ -85,6 +85,7 @@ describe('what is shown', () => {
       body: {
         version: '0.1.0',
         startedAt: instance.startedAt,
+        you: { actor: 'local', kind: 'operate' },
         ready: false,
         reasons: ['draining'],
         routes: { version: 7, summary: '/: all', log: null, problem: 'ENOSPC' },

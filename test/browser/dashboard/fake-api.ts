@@ -55,6 +55,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
     '/api/status': (): StatusBody => ({
       version: '0.1.0',
       startedAt: ago(start, 86_400_000),
+      you: { actor: 'local', kind: 'operate' },
       ready: true,
       reasons: [],
       routes: { version: 14, summary: '', log: '/etc/sigfig/routes.yaml.history.jsonl', problem: null },
