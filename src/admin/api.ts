@@ -193,7 +193,7 @@ export interface EventFigures {
   /** Serving on the new path over the last minute; null where nothing was served. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** The last 5 minutes, oldest first: events in each step. */
+  /** The last 5 minutes of whole steps, oldest first: events in each. */
   readonly graph: {
     readonly stepMs: number;
     readonly legacy: readonly number[];

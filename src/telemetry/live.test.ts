@@ -57,12 +57,13 @@ describe('refusals', () => {
 });
 
 describe('the graph', () => {
-  it('has a place for each step of five minutes, the newest last', () => {
+  it('has a place for each whole step of five minutes, the newest last', () => {
     const { clock, live } = started();
     live.signals.decided('call-offer', { path: 'legacy', because: 'route' }, '/');
     clock.advance(5_000);
     live.signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
     live.signals.refused('call-offer', 'busy', '/');
+    clock.advance(5_000);
     const { graph } = of(live, 'call-offer');
     expect(graph.legacy).toHaveLength(60);
     expect(graph.legacy.slice(-2)).toEqual([1, 0]);
@@ -70,6 +71,20 @@ describe('the graph', () => {
     expect(graph.refused.slice(-2)).toEqual([0, 1]);
     clock.advance(300_000);
     expect(of(live, 'call-offer').graph.new.every((count) => count === 0)).toBe(true);
+  });
+
+  it('does not end in a drop under steady traffic, wherever in a step one looks', () => {
+    const { clock, live } = started();
+    for (let second = 0; second < 330; second++) {
+      live.signals.decided('call-offer', { path: 'new', because: 'route' }, '/');
+      live.signals.decided('call-offer', { path: 'legacy', because: 'route' }, '/');
+      live.signals.refused('call-offer', 'busy', '/');
+      clock.advance(1_000);
+      if (second < 310) continue;
+      const { graph } = of(live, 'call-offer');
+      const steady = Array(60).fill(5);
+      expect(graph).toEqual({ stepMs: 5_000, legacy: steady, new: steady, refused: steady });
+    }
   });
 
   it('shows a gap as zeros, not as what stood there one round before', () => {
@@ -80,6 +95,7 @@ describe('the graph', () => {
     }
     clock.advance(150_000);
     live.signals.decided('call-end', { path: 'new', because: 'owned' }, '/');
+    clock.advance(5_000);
     const { graph } = of(live, 'call-end');
     expect(graph.new.slice(-31)).toEqual([...Array(30).fill(0), 1]);
   });

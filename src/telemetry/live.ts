@@ -16,7 +16,7 @@ export interface LiveFigures {
   /** Serving on the new path within the last minute, within 9 %; null where nothing was served. Milliseconds. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** The last 5 minutes, oldest first, the step under way last: how many in each step. */
+  /** The last 5 minutes of whole steps, oldest first: how many in each. The step under way would look like a drop. */
   readonly graph: {
     readonly stepMs: number;
     readonly legacy: readonly number[];
@@ -59,9 +59,9 @@ class Ongoing {
   readonly group: Group;
   readonly #seconds = { legacy: new Ring(1_000, RATE_SECONDS + 1), new: new Ring(1_000, RATE_SECONDS + 1) };
   readonly #graph = {
-    legacy: new Ring(STEP_MS, STEPS),
-    new: new Ring(STEP_MS, STEPS),
-    refused: new Ring(STEP_MS, STEPS),
+    legacy: new Ring(STEP_MS, STEPS + 1),
+    new: new Ring(STEP_MS, STEPS + 1),
+    refused: new Ring(STEP_MS, STEPS + 1),
   };
   readonly #refusals = new Ring(MINUTE_MS, MINUTE_SLOTS);
   readonly #errors = new Ring(MINUTE_MS, MINUTE_SLOTS);
@@ -89,6 +89,7 @@ class Ongoing {
 
   figures(now: number): LiveFigures {
     const perSecond = (ring: Ring) => sum(ring.read(now).slice(0, RATE_SECONDS)) / RATE_SECONDS;
+    const wholeSteps = (ring: Ring) => ring.read(now).slice(0, STEPS);
     const times = this.#times.totals(now);
     return {
       event: this.event,
@@ -100,9 +101,9 @@ class Ongoing {
       p99Ms: quantile(times, 0.99),
       graph: {
         stepMs: STEP_MS,
-        legacy: this.#graph.legacy.read(now),
-        new: this.#graph.new.read(now),
-        refused: this.#graph.refused.read(now),
+        legacy: wholeSteps(this.#graph.legacy),
+        new: wholeSteps(this.#graph.new),
+        refused: wholeSteps(this.#graph.refused),
       },
     };
   }
