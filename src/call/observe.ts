@@ -27,6 +27,24 @@ export function observe(session: Session | null, delivered: Delivered, now: numb
   return after === session ? null : after;
 }
 
+/** Whether the call is offered for the first time, by a rejoiner, or has what it needs. */
+export const offered = (session: Session): 'first' | 'rejoin' | null =>
+  session.state !== 'OFFERING' ? null : session.rejoining ? 'rejoin' : 'first';
+
+/** Whether its owner may accept such an event in this state. */
+export function mayAccept(event: Exclude<Delivered['type'], 'call-peer-disconnected'>, session: Session): boolean {
+  switch (event) {
+    case 'call-offer':
+      return false;
+    case 'call-rejoin-offer':
+      return true;
+    case 'call-answer':
+      return offered(session) === 'first';
+    case 'call-rejoin-answer':
+      return offered(session) === 'rejoin';
+  }
+}
+
 function asEvent(session: Session | null, delivered: Delivered): CallEvent | null {
   switch (delivered.type) {
     case 'call-offer': {

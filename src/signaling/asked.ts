@@ -2,13 +2,23 @@
 // what the legacy delivers is traced back to the socket that asked for it. Knows no sessions and no candidates.
 import { createHash } from 'node:crypto';
 import type { Clock, Timer } from '../base/clock.js';
-import { type SocketRef, sameSocket } from '../base/ids.js';
+import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import type { InboundEvent, Peer } from '../base/service.js';
 import { isTooDeep } from '../protocol/socketio.js';
 import type { Group } from '../routing/route.js';
 import type { CommandName } from './commands.js';
 
 export type AskedName = Extract<CommandName, 'call-offer' | 'call-answer' | 'call-rejoin-offer' | 'call-rejoin-answer'>;
+
+const names: readonly string[] = ['call-offer', 'call-answer', 'call-rejoin-offer', 'call-rejoin-answer'];
+export const isAsked = (name: string): name is AskedName => names.includes(name);
+
+/** Which relays of a call are served here if the legacy accepts its offer, by the table that is in force when that is forwarded. */
+export interface WantedRelays {
+  readonly groups: readonly Group[];
+  /** Not for a call in which this user is rung. */
+  excludes(group: Group, callee: UserId): boolean;
+}
 
 /** One forwarded event. */
 export interface Asked {
@@ -20,8 +30,8 @@ export interface Asked {
   readonly settled: Gate;
   /** Its sender is a user to whom the legacy delivered the offer that it answers. */
   readonly mayMerge: boolean;
-  /** Of an offer: the groups of relays that would be served here if the legacy accepts it. */
-  readonly wanted: readonly Group[];
+  /** Of an offer. */
+  readonly wanted: WantedRelays | null;
   /** Its outcome is known, or does not matter any more. */
   done: boolean;
   /** Its acknowledgement: not asked for, not here yet, kept back, gone on. */
@@ -89,7 +99,7 @@ export class AskedEvents {
     this.#clock = clock;
   }
 
-  add(event: InboundEvent, description: unknown, mayMerge: boolean, wanted: readonly Group[]): Asked {
+  add(event: InboundEvent, description: unknown, mayMerge: boolean, wanted: WantedRelays | null): Asked {
     const asked: Asked = {
       event: event.name as AskedName,
       peer: event.peer,

@@ -1,78 +1,44 @@
-// Calls that the legacy has, as far as they were seen to pass (docs/routes.md, rule 2): who claimed a conversation for it,
-// in which state that call is, and when it is over. Knows no store, ticket or transport.
-import type { SocketRef, UserId } from '../base/ids.js';
+// Calls that the legacy has, as far as they were seen to pass (docs/routes.md, rule 2): when one is claimed for it, whom that
+// concerns, and when it is over. What is known of each is in claim.ts. Knows no store, ticket or transport.
+import type { SocketRef } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
-import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
-import type { CallKey, Role, State } from '../call/session.js';
-import { type Group, groupOf } from '../routing/route.js';
-import { digestOf } from './asked.js';
+import type { Acknowledged, Decision, InboundEvent, LegacyEvent } from '../base/service.js';
+import type { CallKey, State } from '../call/session.js';
+import { groupOf } from '../routing/route.js';
+import { digestOf, type WantedRelays } from './asked.js';
+import { ObservedBudget } from './budget.js';
 import { keyOf } from './calls.js';
+import {
+  answeredBy,
+  asks,
+  isGuess,
+  isOfEarlier,
+  isParty,
+  isRefuted,
+  type LegacyClaim,
+  newClaim,
+  type Offered,
+  offeredBy,
+  offers,
+  rejoinedBy,
+  socketKey,
+  states,
+} from './claim.js';
 import { EndedCalls } from './ended.js';
 import type { LiveCall } from './live.js';
 import type { LegacyCalls } from './live-calls.js';
-import { ObservedBudget, ObservedCall, type ObservedDeps } from './observed.js';
-
-/** A `call-offer` on its way to the legacy. */
-interface Offered {
-  readonly peer: Peer;
-  readonly decision: Decision;
-  /** Digest of its description. */
-  readonly description: string;
-  /** Its acknowledgement has not passed yet; false where none was asked for. */
-  due: boolean;
-}
-
-/** A call that the legacy has. Built only from what passed; the legacy itself is never asked. */
-interface LegacyClaim {
-  readonly key: string;
-  readonly call: CallKey;
-  /** Names this one call for operators. */
-  readonly id: string;
-  readonly decision: Decision;
-  readonly at: number;
-  /** As far as it was seen, and since when. */
-  state: State | 'UNKNOWN';
-  since: number;
-  /** What was forwarded and made us believe that the legacy has this call; undefined where it told a browser so itself. */
-  begun: { readonly event: string; readonly peer: Peer } | undefined;
-  /** The forwarded offer that opened it, or is to; null where there was none. */
-  own: Offered | null;
-  /** True once the legacy was seen to act on it. */
-  confirmed: boolean;
-  answered: boolean;
-  /** Null where it is not known, or not behind this proxy. */
-  readonly seats: Record<Role, Peer | null>;
-  readonly lost: Set<Role>;
-  /** Users and sockets that the legacy itself treated as parties. `caller`: in its own words, for operators only. */
-  caller: string | undefined;
-  callee: UserId | undefined;
-  /** Set where its relays are served here, or wait until the legacy has accepted it. */
-  observed: ObservedCall | null;
-  /** Forwarded offers of which it is not known what became; at most `maxAsking`. */
-  offering: Offered[];
-  /** Who sent the last forwarded answers and rejoin offers: a seat, if the legacy relays it. At most `maxAsking` each. */
-  answering: Peer[];
-  rejoining: Peer[];
-  /** Sockets that the legacy was seen to have in this very call, by `socketKey`. */
-  readonly told: Set<string>;
-  /** It was claimed when an earlier call ended: a refusal of its offer may have been about that one. */
-  follows: boolean;
-  /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
-  readonly sockets: Set<string>;
-}
+import { ObservedCall, type ObservedDeps } from './observed.js';
 
 export interface ClaimsDeps extends Omit<ObservedDeps, 'budget'> {
   readonly newId: () => string;
-  /** A call of the legacy's was seen to end. */
-  readonly onEnd: (key: string) => void;
+  /** Calls of the legacy's that were seen to end. */
+  readonly ended: EndedCalls;
 }
 
-/** Refusals of a `call-offer` that say that a call is there: the claim stays. */
-const stillThere = new Set(['Call already in progress', 'Call is recovering, rejoin instead']);
-/** Of any other event: the only refusals that do not say so. */
-const noneThere = /^(No such call|Malformed )/;
 /** Reasons to forget a claim that say nothing of what the legacy has. */
 const lapses = new Set(['refuted', 'refused', 'max-age', 'bound', 'followed']);
+/** Of those: it may well have that call still, and whatever was kept for it. */
+const forgotten = new Set(['max-age', 'bound']);
 /** Events that only the owner of a live call is sent; of a candidate that can't be said, it may run ahead of its offer. */
 const ofLiveCalls = new Set([
   'call-answer',
@@ -81,20 +47,9 @@ const ofLiveCalls = new Set([
   'call-renegotiate-offer',
   'call-renegotiate-answer',
 ]);
-/** What the legacy delivers, and the state that it is in then. */
-const states: Readonly<Record<string, State>> = {
-  'call-offer': 'OFFERING',
-  'call-answer': 'CONNECTED',
-  'call-peer-disconnected': 'AWAITING_REJOIN',
-  'call-rejoin-offer': 'OFFERING',
-  'call-rejoin-answer': 'CONNECTED',
-};
-
 export const maxAge = 6 * 3_600_000;
 /** A claim is a few hundred bytes; the bound keeps a flood of offers for made-up conversations below 100 MB. */
 export const maxClaims = 100_000;
-/** Devices that answer or rejoin at once; the oldest is forgotten, which at worst keeps a claim until its call ends. */
-const maxAsking = 8;
 /** The legacy's words are shown to operators; a user's id is no longer than this. */
 const maxShown = 256;
 
@@ -171,14 +126,14 @@ export class Claims implements LegacyCalls {
   }
 
   /**
-   * A call event goes on to the legacy; `decision` says why. `wanted`: of an offer, the groups of relays that would be
-   * served here if it opens a call. Answers who wants to see its acknowledgement.
+   * A call event goes on to the legacy; `decision` says why. `wanted`: of an offer, the relays that would be served here if
+   * it opens a call. Answers who wants to see its acknowledgement.
    */
   forwarded(
     call: CallKey,
     event: InboundEvent,
     decision: Decision,
-    wanted: readonly Group[],
+    wanted: WantedRelays | null,
   ): Acknowledged | undefined {
     const key = keyOf(call);
     const { name, peer } = event;
@@ -186,19 +141,8 @@ export class Claims implements LegacyCalls {
       // A guess that the legacy may still refute says nothing of the call that begins here.
       this.forgetGuess(key);
       const claim = this.#claims.get(key) ?? this.#claim(call, decision, { event: name, peer }, wanted);
-      const description = digestOf((event.args[0] as Record<string, unknown>).offer);
-      const offered: Offered = { peer, decision, description, due: event.ackRequested };
-      claim.offering.push(offered);
-      if (claim.offering.length > maxAsking) claim.offering.shift();
-      if (!claim.confirmed) {
-        // The one before it was refused over a call that was not seen: who offers now may open the next.
-        if (claim.own === null) {
-          claim.own = offered;
-          claim.begun = { event: name, peer };
-          claim.seats.offerer = peer;
-        }
-        this.#index(claim, peer.ref);
-      }
+      const offered = offers(claim, event, decision);
+      if (!claim.confirmed) this.#index(claim, peer.ref);
       const watches = claim.observed?.forwarded(event, wanted);
       if (!event.ackRequested) return watches;
       return (args) => {
@@ -210,12 +154,11 @@ export class Claims implements LegacyCalls {
     // A call that began before this proxy, or whose other party is not behind it.
     if (ofLiveCalls.has(name)) claim ??= this.#claim(call, decision, { event: name, peer });
     if (!claim) return undefined;
-    if (name === 'call-answer') {
-      this.#asks(claim, claim.answering, peer);
-    } else if (name === 'call-rejoin-offer') {
-      this.#asks(claim, claim.rejoining, peer);
-    } else if (name === 'call-end' && this.#isParty(claim, peer)) this.#end(claim, name, 'hangup');
-    return claim.observed?.forwarded(event, []);
+    if (name === 'call-answer' || name === 'call-rejoin-offer') {
+      asks(claim, name, peer);
+      this.#index(claim, peer.ref);
+    } else if (name === 'call-end' && isParty(claim, peer)) this.#end(claim, name, 'hangup');
+    return claim.observed?.forwarded(event, null);
   }
 
   /** An event about this conversation passes from the legacy to a browser. */
@@ -227,14 +170,16 @@ export class Claims implements LegacyCalls {
       if (this.#ringsLate(key, claim, args)) return;
       if (claim) claim = this.#ringsNext(claim, args);
     }
-    if (name === 'call-offer' || name === 'call-rejoin-offer') {
+    const ended = this.#deps.ended.last(key) !== null;
+    // Right after an end it is that call's, which is told of late.
+    if (name === 'call-offer' || (name === 'call-rejoin-offer' && !ended)) {
       claim ??= this.#claim(call, { path: 'legacy', because: 'default' });
     }
-    if (!claim || (name === 'call-answer' && answersEarlier(claim, peer))) return;
+    if (!claim || isOfEarlier(claim, event, ended)) return;
     const payload = args[0] as Record<string, unknown>;
     const state = states[name];
     if (state) {
-      if (name === 'call-offer' && !claim.confirmed) this.#offeredBy(claim, payload);
+      if (name === 'call-offer' && !claim.confirmed) offeredBy(claim, payload);
       this.#confirm(claim);
       this.#enter(claim, name, state);
       claim.told.add(socketKey(peer.ref));
@@ -247,24 +192,18 @@ export class Claims implements LegacyCalls {
         this.#index(claim, peer.ref);
         break;
       case 'call-answer':
-        if (!claim.answered) {
-          claim.answered = true;
-          claim.seats.answerer = sentBy(claim.answering, payload.fromUserId);
-          if (claim.seats.answerer) claim.told.add(socketKey(claim.seats.answerer.ref));
-        }
+        answeredBy(claim, payload.fromUserId);
         break;
       case 'call-rejoin-offer':
         claim.callee ??= peer.user;
         this.#index(claim, peer.ref);
-        this.#rejoined(claim, payload.fromUserId);
+        rejoinedBy(claim, payload.fromUserId);
         break;
       case 'call-ended':
-        if (payload.reason !== 'answered-elsewhere' && !isOfEarlier(claim, peer)) {
-          this.#end(claim, name, shown(payload.reason) ?? 'ended');
-        }
+        if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
         break;
       case 'error':
-        this.#refused(claim, peer, payload);
+        if (isRefuted(claim, peer, payload)) this.#drop(claim, 'refused', String(payload.event));
         break;
     }
   }
@@ -303,45 +242,26 @@ export class Claims implements LegacyCalls {
     this.#bySocket.delete(socketKey(ref));
   }
 
-  #claim(call: CallKey, decision: Decision, begun?: LegacyClaim['begun'], wanted: readonly Group[] = []): LegacyClaim {
+  #claim(
+    call: CallKey,
+    decision: Decision,
+    begun?: LegacyClaim['begun'],
+    wanted: WantedRelays | null = null,
+  ): LegacyClaim {
     const { clock, signals, newId } = this.#deps;
     if (this.#claims.size >= maxClaims) {
       signals.bound('claims', {});
       const oldest = this.#claims.values().next().value;
       if (oldest) this.#drop(oldest, 'bound');
     }
-    const now = clock.now();
     const id = newId();
-    const opens = begun?.event === 'call-offer';
-    const claim: LegacyClaim = {
-      key: keyOf(call),
-      call: { ns: call.ns, conversationId: call.conversationId },
-      id,
-      decision,
-      at: now,
-      state: 'UNKNOWN',
-      since: now,
-      begun,
-      own: null,
-      confirmed: begun === undefined,
-      answered: false,
-      seats: { offerer: opens ? begun.peer : null, answerer: null },
-      lost: new Set(),
-      caller: undefined,
-      callee: undefined,
-      observed: ObservedCall.of({ ...this.#deps, budget: this.#budget }, call, id, wanted),
-      offering: [],
-      answering: [],
-      rejoining: [],
-      follows: false,
-      told: new Set(),
-      sockets: new Set(),
-    };
+    const observed = ObservedCall.of({ ...this.#deps, budget: this.#budget }, call, id, wanted);
+    const claim = newClaim({ key: keyOf(call), call, id, decision, at: clock.now(), begun, observed });
     this.#claims.set(claim.key, claim);
     if (begun) this.#index(claim, begun.peer.ref);
     if (isGuess(claim)) this.#guesses += 1;
     else this.#began(claim);
-    if (opens) this.#enter(claim, begun.event, 'OFFERING');
+    if (begun?.event === 'call-offer') this.#enter(claim, begun.event, 'OFFERING');
     return claim;
   }
 
@@ -371,22 +291,6 @@ export class Claims implements LegacyCalls {
   #seen({ call, id }: LegacyClaim, from: LegacyClaim['state'], to: State | 'ENDED', event: string, why: string): void {
     const before = from === 'UNKNOWN' ? 'IDLE' : from;
     this.#deps.signals.observed({ ...call, callId: id, from: before, to, because: why, event });
-  }
-
-  /** The legacy delivers an offer, which need not be the one that was forwarded first. */
-  #offeredBy(claim: LegacyClaim, { fromUserId: user, offer }: Record<string, unknown>): void {
-    const { seats, own, offering } = claim;
-    if (typeof user !== 'string') return;
-    const description = digestOf(offer);
-    const all = own ? [own, ...offering] : offering;
-    const accepted =
-      sentBy(
-        all.filter((o) => o.description === description),
-        user,
-      ) ?? sentBy(offering, user);
-    seats.offerer = accepted?.peer ?? (seats.offerer?.user === user ? seats.offerer : null);
-    claim.own = accepted;
-    claim.offering = offering.filter((o) => o !== accepted);
   }
 
   /** A forwarded offer is acknowledged. */
@@ -429,59 +333,6 @@ export class Claims implements LegacyCalls {
     return claim?.own?.description !== former && !claim?.offering.some(({ description }) => description === former);
   }
 
-  #refused(claim: LegacyClaim, peer: Peer, payload: Record<string, unknown>): void {
-    const { begun, confirmed } = claim;
-    const message = String(payload.message);
-    if (payload.event !== 'call-offer') {
-      if (!begun || confirmed || begun.event !== payload.event || !sameSocket(begun.peer.ref, peer.ref)) return;
-      if (noneThere.test(message)) this.#drop(claim, 'refused', begun.event);
-      return;
-    }
-    // A malformed offer claims nothing, so that refusal is about another one.
-    const refused = message.startsWith('Malformed ')
-      ? undefined
-      : claim.offering.find((o) => sameSocket(o.peer.ref, peer.ref));
-    if (!refused) return;
-    claim.offering = claim.offering.filter((o) => o !== refused);
-    if (refused !== claim.own || confirmed) return;
-    claim.own = null;
-    // There is another call, which was not seen to begin.
-    if (stillThere.has(message) && !claim.follows) return;
-    const [next] = claim.offering;
-    if (next === undefined) {
-      this.#drop(claim, 'refused', 'call-offer');
-      return;
-    }
-    // Another offer is on its way, about which the legacy has not decided.
-    claim.begun = { event: 'call-offer', peer: next.peer };
-    claim.own = next;
-    claim.seats.offerer = next.peer;
-  }
-
-  /** The legacy relays the last forwarded rejoin offer: that user's seat moved to the socket it came from. */
-  #rejoined(claim: LegacyClaim, user: unknown): void {
-    const peer = sentBy(claim.rejoining, user);
-    if (!peer) return;
-    const role = peer.user !== undefined && peer.user === claim.seats.offerer?.user ? 'offerer' : 'answerer';
-    claim.seats[role] = peer;
-    claim.told.add(socketKey(peer.ref));
-    claim.lost.delete(role);
-  }
-
-  #isParty(claim: LegacyClaim, peer: Peer): boolean {
-    const { offerer, answerer } = claim.seats;
-    const begun = claim.begun?.peer ?? null;
-    for (const seat of [offerer, answerer, begun]) if (seat && sameSocket(seat.ref, peer.ref)) return true;
-    if (peer.user === undefined) return false;
-    return [offerer, answerer, begun].some((seat) => seat?.user === peer.user) || peer.user === claim.callee;
-  }
-
-  #asks(claim: LegacyClaim, asking: Peer[], peer: Peer): void {
-    asking.push(peer);
-    if (asking.length > maxAsking) asking.shift();
-    this.#index(claim, peer.ref);
-  }
-
   #index(claim: LegacyClaim, ref: SocketRef): void {
     const key = socketKey(ref);
     claim.sockets.add(key);
@@ -492,7 +343,7 @@ export class Claims implements LegacyCalls {
 
   #end(claim: LegacyClaim, event: string, because: string): void {
     this.#drop(claim, because, event);
-    this.#deps.onEnd(claim.key);
+    this.#deps.ended.add(claim.key, 'legacy');
   }
 
   /** `event`: what was seen to end it; without one it is only forgotten here. */
@@ -500,6 +351,7 @@ export class Claims implements LegacyCalls {
     if (this.#claims.get(claim.key) !== claim) return;
     this.#claims.delete(claim.key);
     const state = claim.observed?.session?.state ?? claim.state;
+    if (forgotten.has(because)) claim.observed?.leave(because);
     claim.observed?.close();
     for (const key of claim.sockets) {
       const claims = this.#bySocket.get(key);
@@ -514,30 +366,4 @@ export class Claims implements LegacyCalls {
   }
 }
 
-/** The last of them that this user sent; users are unknown where their tokens could not be verified. */
-function sentBy<T extends Peer | Offered>(all: readonly T[], user: unknown): T | null {
-  const userOf = (one: Peer | Offered): UserId | undefined => ('peer' in one ? one.peer.user : one.user);
-  return all.findLast((one) => userOf(one) === user) ?? all.findLast((one) => userOf(one) === undefined) ?? null;
-}
-
-/**
- * Whether a `call-ended` for this socket is about an earlier call of the conversation: before the offer that was forwarded
- * from it is acknowledged, or where this call was never heard of; its offerer, who is here, is told of its own end.
- */
-function isOfEarlier({ own, sockets, told }: LegacyClaim, { ref }: Peer): boolean {
-  if (!own) return false;
-  if (sameSocket(own.peer.ref, ref)) return own.due;
-  return !told.has(socketKey(ref)) && sockets.has(socketKey(own.peer.ref));
-}
-
-/** An answer goes to whoever offered; to anybody else it is of a call that is over. */
-const answersEarlier = ({ own, offering }: LegacyClaim, { ref }: Peer): boolean =>
-  own !== null && ![own, ...offering].some(({ peer }) => sameSocket(peer.ref, ref));
-
-/** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
-const isGuess = ({ begun, confirmed }: LegacyClaim): boolean =>
-  begun !== undefined && !confirmed && begun.event !== 'call-offer';
-
 const shown = (text: unknown): string | undefined => (typeof text === 'string' ? text.slice(0, maxShown) : undefined);
-
-const socketKey = (ref: SocketRef): string => `${ref.connection} ${ref.ns}`;

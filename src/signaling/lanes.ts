@@ -1,5 +1,5 @@
 // Order: what one browser sends about one conversation is served one after another, while everything else flows on.
-// An idle lane runs its task at once. Knows nothing of events.
+// An idle lane runs its task at once; something urgent behind a task cuts its wait short. Knows nothing of events.
 
 /** Bytes of events that may be under way for each connection while tickets are fetched (2 s at most). */
 const mostBytes = 4 * 1024 * 1024;
@@ -10,7 +10,7 @@ const mostLanes = 256;
 type Task = () => void | Promise<void>;
 
 interface Lane {
-  readonly waiting: { readonly task: Task; readonly size: number }[];
+  readonly waiting: { readonly task: Task; readonly size: number; readonly urgent: boolean }[];
   readonly over: Promise<void>;
   end(): void;
 }
@@ -20,6 +20,8 @@ export class Lanes {
   readonly #byConnection = new Map<number, Set<Lane>>();
   /** How many are taken and not run yet, by connection and lane; a POST has few. */
   readonly #expected = new Map<number, Map<string, number>>();
+  /** What makes the task that runs stop waiting, by lane. */
+  readonly #hurries = new Map<string, () => void>();
   /** Bytes that run or wait, by connection. */
   readonly #bytes = new Map<number, number>();
 
@@ -35,8 +37,11 @@ export class Lanes {
     return lanes ? Promise.all([...lanes].map((lane) => lane.over)) : null;
   }
 
-  /** Runs the task now, or after those before it in this lane; false where the bound is reached. Tasks must not throw. */
-  run(connection: number, key: string, size: number, task: Task): boolean {
+  /**
+   * Runs the task now, or after those before it in this lane; false where the bound is reached. Tasks must not throw.
+   * `urgent`: it makes the one before it hurry.
+   */
+  run(connection: number, key: string, size: number, task: Task, urgent = false): boolean {
     const id = `${connection}\n${key}`;
     const lane = this.#lanes.get(id);
     const before = this.#bytes.get(connection) ?? 0;
@@ -44,7 +49,8 @@ export class Lanes {
     if (lane) {
       if (lane.waiting.length >= mostWaiting) return false;
       this.#bytes.set(connection, before + size);
-      lane.waiting.push({ task, size });
+      lane.waiting.push({ task, size, urgent });
+      if (urgent) this.#hurries.get(id)?.();
       return true;
     }
     if ((this.#byConnection.get(connection)?.size ?? 0) >= mostLanes) return false;
@@ -55,6 +61,24 @@ export class Lanes {
       void running.then(() => this.#next(connection, id, opened, size));
     }
     return true;
+  }
+
+  /**
+   * The task of this lane that runs is about to wait: `hurry` is called, once at most, where something urgent is behind it or
+   * comes in behind it before the returned function is called.
+   */
+  waits(connection: number, key: string, hurry: () => void): () => void {
+    const id = `${connection}\n${key}`;
+    const over = (): void => {
+      this.#hurries.delete(id);
+    };
+    const once = (): void => {
+      over();
+      hurry();
+    };
+    if (this.#lanes.get(id)?.waiting.some(({ urgent }) => urgent)) hurry();
+    else this.#hurries.set(id, once);
+    return over;
   }
 
   /**

@@ -1,160 +1,6 @@
 // Peeled relays, race by race: what the legacy does, and when it passes here, is said by each test.
 import { describe, expect, it } from 'vitest';
-import { manualClock } from '../base/clock.js';
-import type { ConnectionNumber, Namespace, SocketId, UserId } from '../base/ids.js';
-import type { Acknowledged, Because, InboundEvent, Peer } from '../base/service.js';
-import { parseRouteTable, type RouteTable } from '../routing/table.js';
-import { memorySessionStore } from '../store/memory.js';
-import { recordedSignals } from '../telemetry/signals.js';
-import { Signaling } from './signaling.js';
-
-const conversationId = 'dm:alice:bob';
-const peeled = 'namespaces: { /: { ice-candidate: new, call-renegotiation: new } }';
-
-/** What became of one event of a browser's. */
-interface Emitted {
-  readonly because: Because;
-  readonly acks: unknown[];
-  /** Whoever wants to see the legacy's acknowledgement, once it was forwarded. */
-  acknowledged: Acknowledged | undefined;
-}
-
-function tableOf(yaml: string): RouteTable {
-  const parsed = parseRouteTable(yaml, 'routes.yaml');
-  if (!parsed.ok) throw new Error(parsed.problems.join());
-  return parsed.table;
-}
-
-function bench(routes = peeled) {
-  const clock = manualClock();
-  const signals = recordedSignals();
-  const peers = new Map<number, Peer>();
-  const happened: string[] = [];
-  let table = tableOf(routes);
-  let ids = 0;
-  const signaling = new Signaling({
-    store: memorySessionStore(),
-    clock,
-    signals,
-    memberships: {
-      cached: () => ({ participants: ['alice', 'bob'] as [UserId, UserId] }),
-      own: () => undefined,
-      ask: () => Promise.reject(new Error('not asked')),
-    },
-    newId: () => `call-${++ids}`,
-    routes: () => table,
-    delivery: {
-      emit: (to, event, arg) => {
-        const there = peers.get(to.connection)?.ref === to;
-        if (there) happened.push(`${to.id} gets ${event} ${JSON.stringify(arg)}`);
-        return there;
-      },
-      socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
-      isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
-    },
-  });
-  const self = {
-    clock,
-    signals,
-    signaling,
-    flip: (to: string) => {
-      table = tableOf(to);
-    },
-    connect(user: string | undefined, id: string): Peer {
-      const connection = (peers.size + 1 + ids++) as ConnectionNumber;
-      const peer: Peer = {
-        ref: { ns: '/' as Namespace, id: id as SocketId, connection },
-        user: user as UserId | undefined,
-        token: 'token',
-      };
-      peers.set(connection, peer);
-      signaling.connected(peer);
-      return peer;
-    },
-    drop(peer: Peer) {
-      peers.delete(peer.ref.connection);
-      signaling.disconnected(peer, 'browser');
-    },
-    emit(peer: Peer, name: string, body: object = {}, { ack = true, size = 100 } = {}): Emitted {
-      const payload = { conversationId, ...body };
-      const emitted: { because: Because; acks: unknown[]; acknowledged: Acknowledged | undefined } = {
-        because: 'default',
-        acks: [],
-        acknowledged: undefined,
-      };
-      const forwarded = (acknowledged?: Acknowledged): void => {
-        emitted.acknowledged = acknowledged;
-        const [said] = Object.values(body) as unknown[];
-        happened.push(`legacy gets ${name}${said === undefined ? '' : ` ${String(said)}`} of ${peer.ref.id}`);
-      };
-      const event: InboundEvent = {
-        peer,
-        name,
-        args: [payload],
-        ackRequested: ack,
-        size,
-        digest: () => JSON.stringify(payload),
-        ack: (arg) => {
-          if (ack && emitted.acks.length === 0) emitted.acks.push(arg);
-        },
-        forward: forwarded,
-      };
-      const { decision, serve, acknowledged } = signaling.route(event);
-      emitted.because = decision.because;
-      if (serve) serve();
-      else forwarded(acknowledged);
-      return emitted;
-    },
-    candidate: (peer: Peer, iceCandidate: unknown, options?: { ack?: boolean; size?: number }) =>
-      self.emit(peer, 'ice-candidate', { iceCandidate }, options),
-    /** The legacy emits something to a browser. */
-    says(to: Peer, name: string, more: object = {}) {
-      signaling.passed({ peer: to, name, args: [{ conversationId, ...more }] });
-    },
-    refuses: (to: Peer, event: string, message: string) => self.says(to, 'error', { event, message }),
-    /** The legacy acknowledges; what the browser gets, or `held` while that is kept back. */
-    acks(emitted: Emitted, ...args: unknown[]): { got: unknown } {
-      const replaced = emitted.acknowledged?.(args);
-      const result: { got: unknown } = { got: 'held' };
-      if (replaced instanceof Promise) void replaced.then((r) => (result.got = (r ?? args)[0]));
-      else result.got = (replaced ?? args)[0];
-      return result;
-    },
-    /** What happened since it was asked last. */
-    happened: () => happened.splice(0),
-    /** What operators see of it. */
-    live: () => [...signaling.legacyCalls.calls()].map(({ state, peeled: groups }) => `${state} ${groups.join('+')}`),
-  };
-  return self;
-}
-
-type Bench = ReturnType<typeof bench>;
-
-/** Lets every promise that is ready run on. */
-const settle = () => new Promise((resolve) => setImmediate(resolve));
-const ok = { ok: true };
-
-/** The legacy has accepted alice's offer and bob's first device rings. */
-async function ringing(b: Bench): Promise<{ alice: Peer; bob: Peer }> {
-  const alice = b.connect('alice', 'a');
-  const bob = b.connect('bob', 'b');
-  const offer = b.emit(alice, 'call-offer', { offer: 'o' });
-  b.says(bob, 'call-offer', { offer: 'o', fromUserId: 'alice' });
-  b.acks(offer, ok);
-  await settle();
-  b.happened();
-  return { alice, bob };
-}
-
-async function connected(b: Bench): Promise<{ alice: Peer; bob: Peer }> {
-  const { alice, bob } = await ringing(b);
-  const answer = b.emit(bob, 'call-answer', { answer: 's' });
-  b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
-  b.acks(answer, []);
-  await settle();
-  b.happened();
-  return { alice, bob };
-}
+import { bench, connected, conversationId, ok, peeled, ringing, settle } from './observed.fixture.js';
 
 describe('relays of a call that the legacy owns', () => {
   it('are served here: candidates wait for the answer, go on after it, renegotiations are judged', async () => {
@@ -298,14 +144,14 @@ describe('relays wait in order for the outcome of what their socket sent before 
     const alice = b.connect('alice', 'a');
     const offer = b.emit(alice, 'call-offer', { offer: 'o' });
     b.candidate(alice, 'c1');
-    b.emit(alice, 'call-end');
+    b.emit(alice, 'call-renegotiate-offer', { offer: 'r' });
     b.acks(offer, ok);
     b.clock.advance(499);
     await settle();
     expect(b.happened()).toEqual(['legacy gets call-offer o of a']);
     b.clock.advance(1);
     await settle();
-    expect(b.happened()).toEqual(['legacy gets ice-candidate c1 of a', 'legacy gets call-end of a']);
+    expect(b.happened()).toEqual(['legacy gets ice-candidate c1 of a', 'legacy gets call-renegotiate-offer r of a']);
   });
 
   it('an offer without an acknowledgement that nobody gets: two seconds', async () => {
@@ -326,7 +172,6 @@ describe('relays wait in order for the outcome of what their socket sent before 
     const answer = b.emit(bob, 'call-answer', { answer: 's' });
     b.candidate(bob, 'd1');
     b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
-    b.emit(bob, 'call-end');
     await settle();
     expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
     b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
@@ -335,7 +180,6 @@ describe('relays wait in order for the outcome of what their socket sent before 
     expect(b.happened().map((line) => line.split(' ').slice(0, 3).join(' '))).toEqual([
       'a gets ice-candidate',
       'a gets call-renegotiate-offer',
-      'legacy gets call-end',
     ]);
   });
 

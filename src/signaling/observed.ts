@@ -3,40 +3,30 @@
 import type { Clock, Timer } from '../base/clock.js';
 import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import { type Acknowledged, type InboundEvent, type LegacyEvent, mostAckWaitMs, type Peer } from '../base/service.js';
-import { type Delivered, observe } from '../call/observe.js';
+import { type Delivered, mayAccept, observe, offered } from '../call/observe.js';
 import type { CallEvent, CallKey, Session, Step } from '../call/session.js';
 import { step } from '../call/step.js';
-import type { Group } from '../routing/route.js';
+import { groups as eventsOf, type Group } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import { type Asked, AskedEvents, type AskedName, type Gate, gate, mostOutcomeMs } from './asked.js';
+import {
+  type Asked,
+  AskedEvents,
+  type AskedName,
+  type Gate,
+  gate,
+  isAsked,
+  mostOutcomeMs,
+  type WantedRelays,
+} from './asked.js';
+import { bytesEach, type ObservedBudget } from './budget.js';
 import { type CommandName, fields, readCommand } from './commands.js';
-import { type Delivery, deliver } from './deliver.js';
+import { type Delivery, deliver, whoseOf } from './deliver.js';
 import { Handover } from './handover.js';
 
-/** Bytes of all observed sessions: 1 KiB for each, and the candidates that wait on it. Calls beyond it stay whole at the legacy. */
-const mostBytes = 64 * 1024 * 1024;
-const bytesEach = 1024;
 /** Once the legacy has accepted an offer, its delivery to a callee who is here takes a round trip at most. */
 const mostRingingMs = 500;
 /** Sockets that one offer rings and whose acknowledgements may be merged into; later ones get candidates as events. */
 const mostRung = 64;
-
-/** What observed sessions may hold, and how many there are. */
-export class ObservedBudget {
-  bytes = 0;
-  /** Calls of which at least one relay is served here. */
-  calls = 0;
-
-  take(bytes: number): boolean {
-    if (this.bytes + bytes > mostBytes) return false;
-    this.bytes += bytes;
-    return true;
-  }
-
-  give(bytes: number): void {
-    this.bytes -= bytes;
-  }
-}
 
 export interface ObservedDeps {
   readonly clock: Clock;
@@ -87,9 +77,9 @@ export class ObservedCall {
   }
 
   /** Null where none of its relays is to be served here, or there is no room to observe it. */
-  static of(deps: ObservedDeps, call: CallKey, id: string, groups: readonly Group[]): ObservedCall | null {
-    if (groups.length === 0) return null;
-    if (deps.budget.take(bytesEach)) return new ObservedCall(deps, call, id, groups);
+  static of(deps: ObservedDeps, call: CallKey, id: string, wanted: WantedRelays | null): ObservedCall | null {
+    if (!wanted || wanted.groups.length === 0) return null;
+    if (deps.budget.take(bytesEach)) return new ObservedCall(deps, call, id, wanted.groups);
     deps.signals.bound('observed', {});
     return null;
   }
@@ -115,23 +105,34 @@ export class ObservedCall {
   }
 
   /** An event goes to the legacy. `wanted`: of an offer, where its relays would go. */
-  forwarded(event: InboundEvent, wanted: readonly Group[]): Acknowledged | undefined {
-    if (this.#left || !(event.name in asks)) return undefined;
+  forwarded(event: InboundEvent, wanted: WantedRelays | null): Acknowledged | undefined {
+    if (this.#left || !isAsked(event.name)) return undefined;
+    return this.#safely(`observing ${event.name}`, undefined, () => this.#forwards(event, wanted));
+  }
+
+  #forwards(event: InboundEvent, wanted: WantedRelays | null): Acknowledged | undefined {
     const read = readCommand(event.name as CommandName, event.args);
     const { ref, user } = event.peer;
     if ('refusal' in read || (user !== undefined && this.#isOutsider(user))) return undefined; // it is refused at once
     const asked = this.#asked.add(event, read.command.body, this.#isRung(ref, user), wanted);
-    return event.ackRequested ? (args) => this.#acknowledged(asked, args) : undefined;
+    if (!event.ackRequested) return undefined;
+    return (args) =>
+      this.#safely(`observing an acknowledgement of ${event.name}`, null, () => this.#acknowledged(asked, args));
   }
 
   /** The legacy delivers something about this call, but for its end. */
   passed(event: LegacyEvent): void {
-    const doubt = this.#left ? null : this.#sees(event);
+    if (this.#left) return;
+    const doubt = this.#safely(`observing ${event.name}`, null, () => this.#sees(event));
     if (doubt !== null) this.leave(doubt);
   }
 
   /** A promise where a relay of this socket must wait before it can be served; ask again then. */
   waits(ref: SocketRef): Promise<void> | null {
+    return this.#safely('waiting for an outcome', null, () => this.#waits(ref));
+  }
+
+  #waits(ref: SocketRef): Promise<void> | null {
     if (this.#left) return null;
     const own = this.#session ? this.#asked.unsettled(ref) : undefined;
     const awaited = this.#session ? (own?.settled ?? this.#handover.ahead(ref)) : this.#ringing;
@@ -141,14 +142,29 @@ export class ObservedCall {
     if (this.#session === null) this.leave('not-delivered-here');
     else if (own && !own.done && mayAccept(own.event, this.#session)) this.leave('outcome-unseen');
     else if (own) this.#asked.forget(own);
-    return this.waits(ref);
+    return this.#waits(ref);
   }
 
   /**
-   * Serves a relay for which nothing must be waited; null: it goes to the legacy. `event` is acknowledged, `original` is
-   * what the legacy would get.
+   * Serves a relay for which nothing must be waited. `event` is acknowledged, `original` is what the legacy would get: null,
+   * because it has the call's relays back; `broken`, because of a fault of ours, of which the operator was told. Throws where
+   * somebody has had something of it already.
    */
-  serve(event: InboundEvent, made: CallEvent, original: InboundEvent): Step | null {
+  serve(event: InboundEvent, made: CallEvent, original: InboundEvent): Step | null | 'broken' {
+    const progress = { begun: false };
+    try {
+      return this.#serve(event, made, original, progress);
+    } catch (error) {
+      this.leave('internal');
+      if (progress.begun) throw error;
+      const { name, peer } = original;
+      const about = { event: name, ns: peer.ref.ns, whose: whoseOf(original) };
+      this.#deps.signals.internalError(`serving ${name}`, error, about);
+      return 'broken';
+    }
+  }
+
+  #serve(event: InboundEvent, made: CallEvent, original: InboundEvent, progress: { begun: boolean }): Step | null {
     const { clock, delivery, signals, budget } = this.#deps;
     const before = this.#session;
     if (before === null) return null;
@@ -158,27 +174,33 @@ export class ObservedCall {
       this.leave('too-large');
       return null;
     }
-    if (after !== null && after.candidates.length > before.candidates.length) {
+    const waits = after !== null && after.candidates.length > before.candidates.length;
+    if (waits) {
       if (!budget.take(original.size)) {
         signals.bound('observed', {});
         this.leave('no-room');
         return null;
       }
       this.#bytes += original.size;
-      this.#buffered.push(original);
     }
     this.#session = after;
     if (after !== null && after.state !== before.state) {
       this.#tell(before.state, after.state, result.because, original.name);
     }
-    deliver(result.effects, this.#call.ns, event, delivery, signals);
+    for (const effect of result.effects) {
+      deliver([effect], this.#call.ns, event, delivery, signals);
+      progress.begun = true;
+    }
+    if (waits) this.#buffered.push(original);
     return result;
   }
 
   /** That socket is gone. What it sent before counts, and what it asked for may still come true. */
   disconnected(ref: SocketRef): void {
-    this.#asked.gone(ref);
-    if (this.#isGone(ref)) for (const asked of this.#asked.held()) this.#acts('call-rejoin-answer', asked);
+    this.#safely('observing a disconnect', undefined, () => {
+      this.#asked.gone(ref);
+      if (this.#isGone(ref)) for (const asked of this.#asked.held()) this.#acts('call-rejoin-answer', asked);
+    });
   }
 
   /** Both seats' sockets are gone, and neither user is on the way back. */
@@ -201,9 +223,29 @@ export class ObservedCall {
     const kept = this.#buffered;
     this.#buffered = [];
     this.#left = true;
-    for (const event of kept) event.forward();
+    for (const event of kept) {
+      try {
+        event.forward();
+      } catch (error) {
+        this.#deps.signals.internalError(`giving ${event.name} back`, error);
+      }
+    }
     this.#release();
     if (state) this.#tell(state, state, why, 'unpeeled');
+  }
+
+  /** A fault of ours must not break the legacy's call, which it gets back whole. */
+  #safely<T>(where: string, otherwise: T, observing: () => T): T {
+    try {
+      return observing();
+    } catch (error) {
+      const { conversationId, ns } = this.#call;
+      const [group = 'ice-candidate'] = this.#groups;
+      const whose = { user: this.#session?.users.offerer ?? `call ${this.id}`, conversationId };
+      this.#deps.signals.internalError(where, error, { event: eventsOf[group][0] as string, ns, whose });
+      this.leave('internal');
+      return otherwise;
+    }
   }
 
   #release(): void {
@@ -235,7 +277,7 @@ export class ObservedCall {
       }
       case 'call-peer-disconnected':
         if (this.#unclear) return 'unclear';
-        return this.#moves({ type: name, user: payload.userId as UserId });
+        return this.#drops(peer, payload.userId as UserId);
       case 'call-ended':
         this.#asked.answeredElsewhere(peer.ref);
         return this.#trace();
@@ -252,10 +294,10 @@ export class ObservedCall {
     const { ns, conversationId } = this.#call;
     const session = this.#session;
     if (session) {
-      const first = state(session) === 'first-offer';
+      const first = offered(session) === 'first';
       // A device that fetches late is still told of the offer that another one has answered.
-      const offered = !first && this.#asked.any('call-offer', ({ user }) => user === from);
-      if (offered || has(this.#rung, to.ref) || from !== session.users.offerer) return 'another-call';
+      const another = !first && this.#asked.any('call-offer', ({ user }) => user === from);
+      if (another || has(this.#rung, to.ref) || from !== session.users.offerer) return 'another-call';
       if (first && to.user === session.users.answerer && this.#rung.length < mostRung) this.#rung.push(to.ref);
       return null;
     }
@@ -263,8 +305,11 @@ export class ObservedCall {
     const [asked, ...others] = this.#asked.behind('call-offer', from, description);
     if (!asked || others.length > 0 || asked.peer.user === undefined) return 'another-call';
     // Where two offered at once, relays of both may have gone by either one's route.
-    this.#groups = new Set([...this.#groups].filter((group) => asked.wanted.includes(group)));
-    if (this.#groups.size === 0) return 'another-call';
+    const { wanted } = asked;
+    const groups = [...this.#groups].filter((group) => wanted?.groups.includes(group));
+    if (groups.length === 0) return 'another-call';
+    this.#groups = new Set(groups.filter((group) => !wanted?.excludes(group, to.user as UserId)));
+    if (this.#groups.size === 0) return 'excluded';
     const by = { user: asked.peer.user, socket: asked.peer.ref };
     const doubt = this.#moves({ type: 'call-offer', by, callee: to.user, conversationId, callId: this.id });
     if (doubt !== null || by.socket.ns !== ns) return 'another-call';
@@ -273,6 +318,14 @@ export class ObservedCall {
     this.#asked.done(asked);
     this.#ringing.open();
     return null;
+  }
+
+  /** The legacy tells the other seat that this user is lost. */
+  #drops(told: Peer, user: UserId): Doubt {
+    const { offerer, answerer } = this.#session?.seats ?? {};
+    const stays = user === this.#session?.users.offerer ? answerer : offerer;
+    if (!stays || !sameSocket(stays, told.ref)) return 'unexpected';
+    return this.#moves({ type: 'call-peer-disconnected', user });
   }
 
   /** Finds out whose event the legacy has just acted on; more that passes can make it clear. */
@@ -336,7 +389,7 @@ export class ObservedCall {
    */
   #isGone(rejoiner: SocketRef | null): boolean {
     const session = this.#session;
-    if (!session || !rejoiner || state(session) !== 'rejoin-offer' || !session.offeredBy) return false;
+    if (!session || !rejoiner || offered(session) !== 'rejoin' || !session.offeredBy) return false;
     const seat = session.seats[session.offeredBy];
     return seat !== null && sameSocket(seat, rejoiner) && !this.#deps.delivery.isConnected(rejoiner);
   }
@@ -345,7 +398,7 @@ export class ObservedCall {
   #isRung(ref: SocketRef, user: UserId | undefined): boolean {
     const session = this.#session;
     if (!session || this.#rung.length === 0) return false;
-    return has(this.#rung, ref) || (state(session) === 'first-offer' && user === session.users.answerer);
+    return has(this.#rung, ref) || (offered(session) === 'first' && user === session.users.answerer);
   }
 
   #isOutsider(user: UserId): boolean {
@@ -357,30 +410,6 @@ export class ObservedCall {
   #tell(from: Session['state'], to: Session['state'], because: string, event: string): void {
     const { ns, conversationId } = this.#call;
     this.#deps.signals.observed({ ns, conversationId, callId: this.id, from, to, because, event });
-  }
-}
-
-const asks: Readonly<Record<AskedName, true>> = {
-  'call-offer': true,
-  'call-answer': true,
-  'call-rejoin-offer': true,
-  'call-rejoin-answer': true,
-};
-
-const state = (session: Session): string =>
-  session.state !== 'OFFERING' ? 'other' : session.rejoining ? 'rejoin-offer' : 'first-offer';
-
-/** Whether the legacy may accept such an event in this state. */
-function mayAccept(event: AskedName, session: Session): boolean {
-  switch (event) {
-    case 'call-offer':
-      return false;
-    case 'call-rejoin-offer':
-      return true;
-    case 'call-answer':
-      return state(session) === 'first-offer';
-    case 'call-rejoin-answer':
-      return state(session) === 'rejoin-offer';
   }
 }
 

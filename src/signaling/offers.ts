@@ -108,7 +108,8 @@ export class Offers {
       return route.sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
     }
     const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
-    if (route.excludes(callee)) return this.#toLegacy(offer, 'excluded');
+    // Its sender, too: it may have come while the callee's own offer was being accepted.
+    if (route.excludes(callee) || route.excludes(user)) return this.#toLegacy(offer, 'excluded');
     if (!route.sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
       return this.#toLegacy(offer, 'callee-not-here');
     return this.#step(offer, found.participants);

@@ -7,6 +7,7 @@ import { decide } from '../routing/decide.js';
 import { type Group, groups } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
 import { type Accepting, AcceptingOffers } from './accepting.js';
+import type { WantedRelays } from './asked.js';
 import { type CallsDeps, keyOf } from './calls.js';
 import { Claims } from './claims.js';
 import { readCommand } from './commands.js';
@@ -28,7 +29,6 @@ export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string
   return { ns: event.peer.ref.ns, conversationId: conversationId as ConversationId };
 }
 
-const none: readonly Group[] = [];
 const relays: readonly Group[] = ['ice-candidate', 'call-renegotiation'];
 
 export class Ownership {
@@ -44,7 +44,7 @@ export class Ownership {
     this.#deps = deps;
     this.ended = new EndedCalls(deps.clock);
     this.#endedAtLegacy = new EndedCalls(deps.clock);
-    this.claims = new Claims({ ...deps, onEnd: (key) => this.#endedAtLegacy.add(key, 'legacy') });
+    this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy });
   }
 
   /** `key` undefined: the payload names no conversation. */
@@ -109,16 +109,20 @@ export class Ownership {
 
   /** As `forwarded`, where somebody else tells of the decision. */
   claim(event: InboundEvent, key: CallKey, decision: Decision): Acknowledged | undefined {
-    const wanted = event.name === 'call-offer' ? this.#relays(key, event.peer, decision) : none;
+    const wanted = event.name === 'call-offer' ? this.#relays(key, event.peer, decision) : null;
     return this.claims.forwarded(key, event, decision, wanted);
   }
 
-  /** Groups whose events are served here if the legacy accepts this offer. */
-  #relays(key: CallKey, { user }: Peer, { because }: Decision): readonly Group[] {
+  /** Relays that are served here if the legacy accepts this offer. */
+  #relays({ ns, conversationId }: CallKey, { user }: Peer, { because }: Decision): WantedRelays | null {
     // Without a verified offerer and a callee's socket that we can serve nothing of a call can be relayed here.
-    if (user === undefined || because === 'callee-not-here') return none;
+    if (user === undefined || because === 'callee-not-here') return null;
     const table = this.#deps.routes();
-    return relays.filter((group) => table.wants(key.ns, groups[group][0]!, key.conversationId, user).path === 'new');
+    const event = (group: Group): string => groups[group][0] as string;
+    return {
+      groups: relays.filter((group) => table.wants(ns, event(group), conversationId, user).path === 'new'),
+      excludes: (group, callee) => table.excludes(ns, event(group), callee),
+    };
   }
 
   /** An event about a call passes from the legacy to a browser. */

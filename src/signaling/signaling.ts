@@ -23,6 +23,7 @@ import { Lanes } from './lanes.js';
 import type { LegacyCalls } from './live-calls.js';
 import { Offers } from './offers.js';
 import { callOf, Ownership, type OwnershipDeps } from './ownership.js';
+import { PeeledRelays } from './peeled.js';
 import { Retries } from './retries.js';
 import { type Tracked, track, untracked } from './tracked.js';
 
@@ -63,11 +64,13 @@ export class Signaling implements Service {
   /** Offers taken whose serving has not begun, which it never does where their socket leaves first: one for each POST under way. */
   readonly #unserved = new Map<Accepting, SocketRef>();
   readonly #offers: Offers;
+  readonly #peeled: PeeledRelays;
 
   constructor(deps: SignalingDeps) {
     this.#deps = deps;
     this.#early = new EarlyCandidates(deps.clock);
     this.#ownership = new Ownership(deps);
+    this.#peeled = new PeeledRelays(deps, this.#lanes, this.#ownership);
     const { ended } = this.#ownership;
     this.calls = new Calls({ ...deps, ended });
     this.#offers = new Offers(
@@ -188,14 +191,16 @@ export class Signaling implements Service {
       return;
     }
     const arrived = this.#retries.arrival();
-    const taken = this.#lanes.run(event.peer.ref.connection, keyOf(key), event.size, () => {
+    const task = (): void | Promise<void> => {
       try {
         return this.#serve(event, key, arrived, decided, accepting);
       } catch (error) {
         this.#failed(untracked(event), error);
         accepting?.done();
       }
-    });
+    };
+    const urgent = this.events.get(event.name as CommandName) === 'lifecycle';
+    const taken = this.#lanes.run(event.peer.ref.connection, keyOf(key), event.size, task, urgent);
     if (!taken) {
       signals.bound('held', { event: event.name });
       accepting?.done();
@@ -227,8 +232,8 @@ export class Signaling implements Service {
     }
     const observed = decision.because === 'peeled' ? this.#ownership.observed(key, event.name) : null;
     const again = (): void | Promise<void> => this.#serve(event, key, arrived, undefined, undefined);
-    const outcome = observed?.waits(event.peer.ref);
-    if (outcome) return outcome.then(again).catch((error) => this.#failed(untracked(event), error));
+    const wait = observed && this.#peeled.waits(event, key, observed);
+    if (wait) return wait.then(again).catch((error) => this.#failed(untracked(event), error));
     if (observed?.left) return again();
     const started = performance.now();
     const read = readCommand(event.name as CommandName, event.args);
@@ -254,18 +259,17 @@ export class Signaling implements Service {
         .finally(() => claim.done());
     }
     if (observed) {
-      let relayed: Step | null;
+      let relayed: Step | 'again' | null;
       try {
-        relayed = observed.serve(tracked.event, toCallEvent(command, by, event), event);
+        relayed = this.#peeled.serve(event, tracked.event, toCallEvent(command, by, event), key, observed);
       } catch (error) {
-        signals.decided(event.name, decision, event.peer.ref.ns);
-        throw error;
+        this.#failed(tracked, error);
+        return;
       }
-      if (relayed === null) {
+      if (relayed === null || relayed === 'again') {
         tracked.first?.givenAway();
-        return again();
+        return relayed === null ? undefined : again();
       }
-      signals.decided(event.name, decision, event.peer.ref.ns);
       this.#settle(tracked, relayed, key);
       signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
