@@ -6,6 +6,7 @@ import type { Acknowledged, Decision, InboundEvent, LegacyEvent } from '../base/
 import type { CallKey, State } from '../call/session.js';
 import { groupOf } from '../routing/route.js';
 import { digestOf, type WantedRelays } from './asked.js';
+import { BegunBy } from './begun.js';
 import { ObservedBudget } from './budget.js';
 import { keyOf } from './calls.js';
 import {
@@ -48,14 +49,17 @@ const ofLiveCalls = new Set([
   'call-renegotiate-answer',
 ]);
 export const maxAge = 6 * 3_600_000;
-/** A claim is a few hundred bytes; the bound keeps a flood of offers for made-up conversations below 100 MB. */
+/** Of all browsers; with what is observed of it a claim takes up to 6 KB while it begins. */
 export const maxClaims = 100_000;
+/** Begun by one socket: a flood of one browser's makes only its own calls be forgotten, and its leaving ends them in 0.2 s. */
+export const maxClaimsOfOne = 6_000;
 /** The legacy's words are shown to operators; a user's id is no longer than this. */
 const maxShown = 256;
 
 export class Claims implements LegacyCalls {
   readonly #claims = new Map<string, LegacyClaim>();
   readonly #bySocket = new Map<string, Set<LegacyClaim>>();
+  readonly #begunBy = new BegunBy<LegacyClaim>();
   /** Of `#claims`: made by something that anybody can send for a call that is none. */
   #guesses = 0;
   readonly #budget = new ObservedBudget();
@@ -249,16 +253,20 @@ export class Claims implements LegacyCalls {
     wanted: WantedRelays | null = null,
   ): LegacyClaim {
     const { clock, signals, newId } = this.#deps;
-    if (this.#claims.size >= maxClaims) {
+    const full = this.#claims.size >= maxClaims;
+    const opener = begun && socketKey(begun.peer.ref);
+    const own = opener === undefined ? undefined : this.#begunBy.oldest(opener, full ? 1 : maxClaimsOfOne);
+    const oldest = own ?? (full ? this.#claims.values().next().value : undefined);
+    if (oldest) {
       signals.bound('claims', {});
-      const oldest = this.#claims.values().next().value;
-      if (oldest) this.#drop(oldest, 'bound');
+      this.#drop(oldest, 'bound');
     }
     const id = newId();
     const observed = ObservedCall.of({ ...this.#deps, budget: this.#budget }, call, id, wanted);
     const claim = newClaim({ key: keyOf(call), call, id, decision, at: clock.now(), begun, observed });
     this.#claims.set(claim.key, claim);
     if (begun) this.#index(claim, begun.peer.ref);
+    if (opener !== undefined) this.#begunBy.add(opener, claim);
     if (isGuess(claim)) this.#guesses += 1;
     else this.#began(claim);
     if (begun?.event === 'call-offer') this.#enter(claim, begun.event, 'OFFERING');
@@ -350,6 +358,7 @@ export class Claims implements LegacyCalls {
   #drop(claim: LegacyClaim, because: string, event = 'sweep'): void {
     if (this.#claims.get(claim.key) !== claim) return;
     this.#claims.delete(claim.key);
+    this.#begunBy.delete(claim);
     const state = claim.observed?.session?.state ?? claim.state;
     if (forgotten.has(because)) claim.observed?.leave(because);
     claim.observed?.close();

@@ -32,6 +32,8 @@ export interface SignalingDeps extends OwnershipDeps {
 }
 
 const held: Decision = { path: 'new', because: 'held' };
+/** Calls of one socket that end between two turns of the event loop, some milliseconds: nothing bounds how many it may have. */
+const mostDroppedAtOnce = 64;
 
 export class Signaling implements Service {
   readonly name = 'signaling';
@@ -383,7 +385,9 @@ export class Signaling implements Service {
 
   async #dropped(peer: Peer, cause: DropCause): Promise<void> {
     const { store, delivery } = this.#deps;
+    let dropped = 0;
     for (const session of await store.bySocket(peer.ref)) {
+      if (++dropped % mostDroppedAtOnce === 0) await new Promise((resume) => setImmediate(resume));
       if (this.#lanes.busy(peer.ref.connection, keyOf(session))) continue;
       await this.calls.apply(session, (now) => {
         if (now === null) return null;
