@@ -3,7 +3,7 @@
 import { Agent } from 'undici';
 import { ask, faultOf, parsed, placed } from './http.js';
 import { keepsPath } from './path.js';
-import { fromStatus, type MembershipSource } from './ticket.js';
+import { fromStatus, type MembershipSource, ofTheId } from './ticket.js';
 
 export interface MemberSourceOptions {
   /** A legacy that lives, or null; does not matter where the template is a whole URL. */
@@ -45,6 +45,11 @@ export function createMemberSource(options: MemberSourceOptions): MembershipSour
     throw new Error(`the membership URL ${template} must be written as it is sent: percent-encoded, without . and ..`);
   }
   const steps = parsePointer(pointer);
+  /**
+   * Origins that showed or refused a conversation once: from then on a 404, or what else `ofTheId` names, is about the
+   * conversation, before it about the URL. As many as there are legacies.
+   */
+  const there = new Set<string>();
   const dispatcher = new Agent({
     connections: MOST_SOCKETS,
     connect: { timeout: TIMEOUT_MS, ...(options.ca === undefined ? {} : { ca: options.ca }) },
@@ -65,11 +70,16 @@ export function createMemberSource(options: MemberSourceOptions): MembershipSour
         if (answer.status === 401 && serviceToken !== undefined) {
           return { kind: 'unavailable', why: 'the legacy refused the service token (401)' };
         }
+        if (answer.status === 403) there.add(url.origin);
+        if (ofTheId.has(answer.status) && !there.has(url.origin)) {
+          return { kind: 'unavailable', why: noEndpoint(template, answer.status) };
+        }
         if (answer.status !== 200) return fromStatus(answer.status);
         const ids = at(parsed(answer.body), steps).slice(0, MOST_IDS);
-        return ids.length > 0
-          ? { kind: 'list', ids }
-          : { kind: 'unavailable', why: `the legacy's answer has nothing at ${pointer}` };
+        // Some answer any path with a page: only what holds members shows that the URL is right.
+        if (ids.length === 0) return { kind: 'unavailable', why: `the legacy's answer has nothing at ${pointer}` };
+        there.add(url.origin);
+        return { kind: 'list', ids };
       } catch (error) {
         return { kind: 'unavailable', why: faultOf(error) };
       }
@@ -77,6 +87,10 @@ export function createMemberSource(options: MemberSourceOptions): MembershipSour
     close: () => dispatcher.destroy(),
   };
 }
+
+/** By the template's path: an id of somebody's conversation says nothing of the fault, and a host may stand behind a password. */
+const noEndpoint = (template: string, status: number): string =>
+  `the legacy answers ${status} at ${template.replace(/^https?:\/\/[^/?#]*|[?#].*$/gis, '') || '/'} and has shown no conversation there yet: is --membership-url right?`;
 
 /** @throws Error of one clear line. */
 export function parsePointer(pointer: string): readonly string[] {

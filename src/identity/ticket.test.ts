@@ -549,7 +549,7 @@ describe("membership from a legacy's own endpoint", () => {
 
   it.each<[what: string, body: unknown, status: number, service: boolean, expected: object]>([
     ['403', {}, 403, false, { kind: 'not-participant' }],
-    ['404', {}, 404, false, { kind: 'not-participant' }],
+    ['404', {}, 404, false, { kind: 'unavailable' }],
     ['401', {}, 401, false, { kind: 'token-expired' }],
     ['401 to a service token', {}, 401, true, { kind: 'unavailable' }],
     ['500', {}, 500, false, { kind: 'unavailable' }],
@@ -565,6 +565,37 @@ describe("membership from a legacy's own endpoint", () => {
     const m = memberships(members(base, service ? { serviceToken: 's' } : {}));
     expect(await m.ask('t', ada, c1)).toMatchObject(expected);
   });
+
+  it.each([400, 404, 414, 422, 431])(
+    '%i is about the URL until it has shown or refused a conversation',
+    async (status) => {
+      for (const shows of [{ status: 200, body: list('ada', 'bob') }, { status: 403 }]) {
+        const answers: { status: number; body?: unknown }[] = [
+          { status },
+          { status: 200, body: {} },
+          { status },
+          shows,
+        ];
+        const { base } = await legacy((_, r) => {
+          const { status: code, body = {} } = answers.shift() ?? { status };
+          json(r, body, code);
+        });
+        const template = `${base.protocol}//operator:secret@${base.host}/c/{conversationId}?by=sigfig`;
+        const m = memberships(members(base, { template }));
+        const ask = (id: string) => m.ask('t', ada, id as ConversationId);
+        const missing = {
+          kind: 'unavailable',
+          why: `the legacy answers ${status} at /c/{conversationId} and has shown no conversation there yet: is --membership-url right?`,
+        };
+        expect(await ask('c0')).toEqual(missing);
+        // A page that answers any path shows nothing.
+        expect(await ask('c0')).toMatchObject({ kind: 'unavailable' });
+        expect(await ask('c0')).toEqual(missing);
+        await ask('c1');
+        for (let i = 0; i < 2; i++) expect(await ask('c2')).toEqual({ kind: 'not-participant' });
+      }
+    },
+  );
 
   it('a template or a path that can not work is one clear line at the start', () => {
     const make = (template: string, pointer = '/x') => createMemberSource({ base: () => null, template, pointer });
