@@ -4,7 +4,7 @@ import type { ChangedBody, RoutesBody, StatusBody } from '../api.js';
 import { Alerts } from './alerts.js';
 import { Calls } from './calls.js';
 import { createClient } from './client.js';
-import { type Feed, followLive } from './feed.js';
+import { type Feed, followLive, isStale } from './feed.js';
 import { clock } from './format.js';
 import { Header } from './header.js';
 import { History } from './history.js';
@@ -14,19 +14,21 @@ import { Routes } from './routes.js';
 import { credentials, keepToken } from './session.js';
 import { type Fetched, type PageState, SharedBy, useFetched, usePage, useShared } from './shared.js';
 import { SignIn } from './sign-in.js';
+import { notKnown } from './token.js';
 import { Traffic } from './traffic.js';
 
 export function App() {
-  /** Why a token is asked for; null while none is. */
-  const [asking, setAsking] = useState<string | null>(null);
-  const client = useMemo(() => createClient(credentials, setAsking), []);
+  /** A token is asked for: the one that was refused, null where there was none. Undefined: none is asked for. */
+  const [refused, setRefused] = useState<string | null>();
+  const client = useMemo(() => createClient(credentials, setRefused), []);
   const [feed, setFeed] = useState<Feed>(nothingYet);
   const [notice, setNotice] = useState<Notice | null>(null);
-  const signedIn = asking === null;
+  const signedIn = refused === undefined;
 
   useEffect(() => (signedIn ? followLive(client, setFeed) : undefined), [client, signedIn]);
   useEffect(() => {
-    document.title = feed.link === 'lost' ? 'sigfig – connection lost' : 'sigfig';
+    const trouble = { lost: ' – connection lost', silent: ' – no new figures', refused: ' – no new figures' };
+    document.title = `sigfig${{ connecting: '', live: '', ...trouble }[feed.link]}`;
   }, [feed.link]);
 
   const { live, link, problem } = feed;
@@ -36,6 +38,8 @@ export function App() {
       link,
       online: link !== 'lost',
       live,
+      you: null,
+      mayChange: link !== 'lost',
       nameless: credentials().token === null,
       made: (change: ChangedBody) => setNotice({ change }),
       told: (line: string) => setNotice({ line }),
@@ -45,14 +49,13 @@ export function App() {
   );
 
   if (!signedIn) {
-    const first = credentials().token === null;
     return (
       <SignIn
-        problem={first ? null : asking}
+        refused={refused === null ? null : notKnown}
         onToken={(token) => {
           keepToken(token);
           setFeed(nothingYet);
-          setAsking(null);
+          setRefused(undefined);
         }}
       />
     );
@@ -75,22 +78,35 @@ interface PageProps {
 
 /** With the red switch at any time; the rest once there are figures. */
 function Page({ problem, notice, onDismiss }: PageProps) {
-  const { live, link } = usePage();
+  const page = usePage();
+  const { live, link, online } = page;
   const version = live?.routes.version;
   const routes = useFetched<RoutesBody>(live ? 'api/routes' : null, version);
   const status = useFetched<StatusBody>(live ? 'api/status' : null, version, 10_000);
+  const actor = status.data?.you.actor;
+  const kind = status.data?.you.kind;
+  const known = useMemo(
+    (): PageState => ({
+      ...page,
+      you: actor && kind ? { actor, kind } : null,
+      mayChange: online && kind !== 'read',
+    }),
+    [page, online, actor, kind],
+  );
   return (
-    <div class={link === 'lost' || link === 'refused' ? 'page lost' : 'page'}>
-      <a class="skip" href="#main">
-        Skip to the routes
-      </a>
-      <Header status={status.data} routes={routes.data} />
-      {live && <Lost problem={problem} />}
-      <NoticeBar notice={notice} onDismiss={onDismiss} />
-      <main id="main" tabIndex={-1} class={live ? undefined : 'starting'}>
-        {live ? <Parts routes={routes} status={status.data} /> : <Starting problem={problem} />}
-      </main>
-    </div>
+    <SharedBy value={known}>
+      <div class={isStale(link) ? 'page lost' : 'page'}>
+        <a class="skip" href="#main">
+          Skip to the routes
+        </a>
+        <Header status={status.data} routes={routes.data} />
+        {live && <Lost problem={problem} />}
+        <NoticeBar notice={notice} onDismiss={onDismiss} />
+        <main id="main" tabIndex={-1} class={live ? undefined : 'starting'}>
+          {live ? <Parts routes={routes} status={status.data} /> : <Starting problem={problem} />}
+        </main>
+      </div>
+    </SharedBy>
   );
 }
 
@@ -130,7 +146,7 @@ function Parts({ routes, status }: PartsProps) {
 function Lost({ problem }: { readonly problem: string | null }) {
   const { link, live, now } = useShared();
   const wasLost = useRef(false);
-  const lost = link === 'lost' || link === 'refused';
+  const lost = isStale(link);
   if (lost) wasLost.current = true;
   const from = `The figures are from ${clock(live.at, now)}`;
   return (
@@ -139,6 +155,12 @@ function Lost({ problem }: { readonly problem: string | null }) {
         <>
           <strong>Connection lost.</strong> {from}, and nothing can be changed until it is back; taking back is tried
           all the same. Trying again…
+        </>
+      )}
+      {link === 'silent' && (
+        <>
+          <strong>No new figures</strong> for more than 3 seconds: sigfig, or the way to it, is stalled. {from}; a
+          change may wait as long.
         </>
       )}
       {link === 'refused' && (

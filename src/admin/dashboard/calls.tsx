@@ -1,6 +1,6 @@
 // Live calls, newest first: where each is, why, since when; a timeline by a click. Knows nothing of how a call works.
 import { Fragment } from 'preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { LiveCall, TimelineEntry } from '../../signaling/live.js';
 import type { CallBody, CallsBody, EndedBody } from '../api.js';
 import { Badge } from './badge.js';
@@ -205,12 +205,16 @@ function StateName({ state }: { readonly state: string }) {
 }
 
 function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
-  const { online, now } = useShared();
+  const { mayChange, now } = useShared();
   const path = `api/calls/${encodeURIComponent(call.id)}`;
   const { data, problems, busy } = useFetched<CallBody>(path, null, REFRESH_MS);
   // As new as the timeline below it.
   const newest = data ? data.call : call;
   const began = data?.timeline[0]?.at ?? call.createdAt;
+  const list = useRef<HTMLElement>(null);
+  const steps = data?.timeline.length;
+  // How it is now, or how it ended, is what is looked for first.
+  useLayoutEffect(() => list.current?.scrollTo(0, list.current.scrollHeight), [steps]);
   return (
     <div class="timeline">
       <div class="line">
@@ -218,7 +222,7 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
           Call <code>{call.id}</code>, {newest ? `${newest.state} for ${duration(now - newest.since)}` : 'ended'}
         </p>
         {newest?.path === 'new' && (
-          <button type="button" class="small" disabled={!online} onClick={onEnd}>
+          <button type="button" class="small" disabled={!mayChange} onClick={onEnd}>
             End call…
           </button>
         )}
@@ -226,15 +230,18 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
       <Problems lines={problems} />
       {!data && busy && <p class="muted">Reading its timeline…</p>}
       {data && data.timeline.length === 0 && <p class="muted">Nothing was seen of it yet.</p>}
-      <ol>
-        {data?.timeline.map((entry, index) => (
-          <li key={index}>
-            <time dateTime={new Date(entry.at).toISOString()}>{clock(entry.at, now)}</time>
-            <span class="muted number">+{duration(entry.at - began)}</span>
-            <Step entry={entry} />
-          </li>
-        ))}
-      </ol>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to do that */}
+      <section class="steps" ref={list} aria-label="States in time" tabIndex={0}>
+        <ol>
+          {data?.timeline.map((entry, index) => (
+            <li key={index}>
+              <time dateTime={new Date(entry.at).toISOString()}>{clock(entry.at, now)}</time>
+              <span class="muted number">+{duration(entry.at - began)}</span>
+              <Step entry={entry} />
+            </li>
+          ))}
+        </ol>
+      </section>
     </div>
   );
 }
@@ -260,12 +267,12 @@ function Step({ entry: { from, to, event, because } }: { readonly entry: Timelin
 }
 
 function EndDialog({ call, onClosed }: { readonly call: LiveCall; onClosed(): void }) {
-  const { client, online, told } = useShared();
+  const { client, mayChange, told } = useShared();
   const [reason, setReason] = useState('');
   const [problems, setProblems] = useState<readonly string[]>([]);
   const [busy, setBusy] = useState(false);
   const end = async () => {
-    if (!online || busy || reason.trim() === '') return;
+    if (!mayChange || busy || reason.trim() === '') return;
     setBusy(true);
     try {
       await client.post<EndedBody>(`api/calls/${encodeURIComponent(call.id)}/end`, { reason: reason.trim() });
@@ -282,7 +289,7 @@ function EndDialog({ call, onClosed }: { readonly call: LiveCall; onClosed(): vo
       onClosed={onClosed}
       onSubmit={end}
       actions={
-        <button type="submit" class="danger" disabled={!online || busy || reason.trim() === ''}>
+        <button type="submit" class="danger" disabled={!mayChange || busy || reason.trim() === ''}>
           End call
         </button>
       }

@@ -27,7 +27,7 @@ interface Props {
 
 export function ChangeDialog({ flip, onClosed }: Props) {
   const { ns, target, from, differ } = flip;
-  const { client, online, live } = useShared();
+  const { client, mayChange, live } = useShared();
   const [draft, setDraft] = useState(() => draftOf(from));
   const [reason, setReason] = useState('');
   /** What the operator has looked at; the change is made from this and no other. */
@@ -38,7 +38,7 @@ export function ChangeDialog({ flip, onClosed }: Props) {
   const newest = Math.max(commit.conflict ?? 0, live.routes.version);
   const behind = newest > version;
   const something = preview.plan !== null && preview.plan.differences.length > 0;
-  const ready = online && asked.ok && !behind && !preview.busy && something && reason.trim() !== '' && !commit.busy;
+  const ready = mayChange && asked.ok && !behind && !preview.busy && something && reason.trim() !== '' && !commit.busy;
 
   const set = (change: Partial<Draft>) => {
     commit.clear();

@@ -6,12 +6,12 @@ import { createClient, problemsOf, Refused } from './client.js';
 let server: Server;
 let answer: (request: IncomingMessage, response: ServerResponse) => void;
 let asked: IncomingMessage[];
-let told: string[];
+let told: (string | null)[];
 const client = (token: string | null, actor: string | null) => {
   const { port } = server.address() as AddressInfo;
   return createClient(
     () => ({ token, actor }),
-    (why) => told.push(why),
+    (refused) => told.push(refused),
     `http://127.0.0.1:${port}/`,
   );
 };
@@ -72,10 +72,11 @@ describe('an answer that is a refusal', () => {
     expect(refused).toMatchObject({ status: 502, ours: false, problems: ['The admin listener answered 502.'] });
   });
 
-  it('asks for a token', async () => {
+  it('asks for a token, and tells which one was refused', async () => {
     answer = json(401, { error: 'unauthorized', problems: ['a token is needed here'] });
     await refusal(client(null, null).get('api/live'));
-    expect(told).toEqual(['a token is needed here']);
+    await refusal(client('an-old-token', null).get('api/live'));
+    expect(told).toEqual([null, 'an-old-token']);
   });
 });
 

@@ -41,12 +41,12 @@ export class Refused extends Error {
 const PATIENCE_MS = 10_000;
 
 /**
- * @param onUnauthorized is told of every 401, with the reason to show; the call rejects with `Refused` all the same.
+ * @param onUnauthorized is told of every 401, with the token that was refused; the call rejects with `Refused` all the same.
  * @param base where the page lies; paths are relative to it.
  */
 export function createClient(
   credentials: () => Credentials,
-  onUnauthorized: (why: string) => void,
+  onUnauthorized: (token: string | null) => void,
   base: string = document.baseURI,
 ): Client {
   async function ask(path: string, init: RequestInit): Promise<Response> {
@@ -59,7 +59,7 @@ export function createClient(
     const response = await fetch(new URL(path, base), { ...init, headers, cache: 'no-store', redirect: 'error' });
     if (response.ok) return response;
     const refused = new Refused(response.status, await bodyOf(response));
-    if (response.status === 401) onUnauthorized(refused.message);
+    if (response.status === 401) onUnauthorized(token);
     throw refused;
   }
   const soon = () => AbortSignal.timeout(PATIENCE_MS);

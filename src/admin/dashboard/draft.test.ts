@@ -216,4 +216,17 @@ describe('a change of all groups', () => {
     ]);
     expect(all(route({ mode: 'new' }), route({ mode: 'new', sole: true }), route({ mode: 'new' }))).toEqual(['mode']);
   });
+
+  it('counts no fallback of a group that is on the legacy, where it means nothing', () => {
+    const all = (lifecycle: GroupRoute, candidate: GroupRoute, renegotiation: GroupRoute) =>
+      differing({
+        'call-lifecycle': lifecycle,
+        'ice-candidate': candidate,
+        'call-renegotiation': renegotiation,
+      });
+    expect(legacy.fallback).not.toBe(canary.fallback);
+    const share = route({ mode: 'canary', canary: { percent: 5 } });
+    expect(all(legacy, share, legacy)).toEqual(['mode', 'share']);
+    expect(all(legacy, share, route({ mode: 'new' }))).toEqual(['mode', 'share', 'fallback']);
+  });
 });

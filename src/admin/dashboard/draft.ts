@@ -121,12 +121,14 @@ export function differing(groups: NamespaceRoutes): readonly string[] {
   if (!first) return [];
   const among = (part: (route: GroupRoute) => unknown) =>
     others.some((other) => JSON.stringify(part(other)) !== JSON.stringify(part(first)));
+  // On the legacy a fallback means nothing.
+  const fallbacks = new Set([first, ...others].filter(({ mode }) => mode !== 'legacy').map(({ fallback }) => fallback));
   const words: readonly (readonly [string, (route: GroupRoute) => unknown])[] = [
     ['mode', ({ mode, sole }) => [mode, sole]],
     ['share', ({ canary }) => canary?.percent ?? null],
     ['lists', (route) => Object.keys(lists).map((list) => draftOf(route)[list as List])],
     ['salt', ({ canary }) => canary?.salt ?? usualSalt],
-    ['fallback', ({ fallback }) => fallback],
+    ['fallback', ({ mode, fallback }) => (fallbacks.size > 1 && mode !== 'legacy' ? fallback : null)],
     ['guard', ({ guard }) => guard],
   ];
   return words.filter(([, part]) => among(part)).map(([word]) => word);

@@ -6,7 +6,7 @@ import { type Feed, followLive } from './feed.js';
 const body = (version: number) => ({ at: new Date(0).toISOString(), routes: { version, problem: null } }) as LiveBody;
 const message = (version: number) =>
   new TextEncoder().encode(`event: live\ndata: ${JSON.stringify(body(version))}\n\n`);
-const quick = { silenceMs: 10_000, pollMs: 10, retryStreamMs: 40 };
+const quick = { silenceMs: 10_000, streamMs: 10_000, pollMs: 10, retryStreamMs: 40 };
 
 /** An API whose answers a test decides about; counts what it was asked. */
 class Api implements Client {
@@ -151,10 +151,46 @@ describe('the live figures', () => {
     const api = new Api();
     const { stream, push } = pushed();
     api.onStream = () => (api.streams === 1 ? Promise.resolve(stream) : Promise.reject(new TypeError('unreachable')));
-    const { next } = follow(api, { ...quick, silenceMs: 50 });
+    const { next } = follow(api, { ...quick, streamMs: 50 });
     const lost = next(({ link, live }) => link === 'lost' && live !== null);
     push(1);
     expect((await lost).live?.routes.version).toBe(1);
+  });
+
+  it.each([
+    ['stream', false],
+    ['single requests', true],
+  ])('are silent where %s that came stall, long before it is known that nothing answers', async (_, polled) => {
+    const api = new Api();
+    const { stream, push } = pushed();
+    if (!polled) api.onStream = () => (api.streams === 1 ? Promise.resolve(stream) : new Promise(() => undefined));
+    let answers = polled;
+    let wake = () => undefined as unknown;
+    api.onGet = () => {
+      if (answers) return Promise.resolve(body(1));
+      return new Promise((resolve) => {
+        wake = () => resolve(body(2));
+      });
+    };
+    const { next } = follow(api, { ...quick, silenceMs: 60, streamMs: 30 });
+    const live = next(({ link }) => link === 'live');
+    push(1);
+    await live;
+    const silent = next(({ link }) => link !== 'live');
+    answers = false;
+    expect(await silent).toMatchObject({ link: 'silent', live: { routes: { version: 1 } } });
+    const back = next(({ link }) => link === 'live');
+    wake();
+    expect((await back).live?.routes.version).toBe(2);
+  });
+
+  it('are not called silent where a stream is opened and never comes, as behind a proxy that buffers', async () => {
+    const api = new Api();
+    api.onStream = () => Promise.resolve(new ReadableStream());
+    api.onGet = () => Promise.resolve(body(api.gets));
+    const { told, next } = follow(api, { silenceMs: 200, streamMs: 100, pollMs: 10, retryStreamMs: 20 });
+    await next(() => api.streams > 3);
+    expect(told.map(({ link }) => link)).not.toContain('silent');
   });
 
   it('are not asked for any more once the token is refused', async () => {

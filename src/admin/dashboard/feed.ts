@@ -4,8 +4,13 @@ import type { LiveBody } from '../api.js';
 import { type Client, problemsOf, Refused } from './client.js';
 import { serverEvents } from './sse.js';
 
-/** `refused`: the listener answers, and changes can be made, but it gives no figures. `lost`: nothing answers. */
-export type Link = 'connecting' | 'live' | 'refused' | 'lost';
+/**
+ * `silent`: nothing has come for a while, and it is not known yet whether anything answers. `refused`: the listener answers, and
+ * changes can be made, but it gives no figures. `lost`: nothing answers.
+ */
+export type Link = 'connecting' | 'live' | 'silent' | 'refused' | 'lost';
+/** Figures are none to be trusted, however they look. */
+export const isStale = (link: Link): boolean => link !== 'connecting' && link !== 'live';
 
 export interface Feed {
   readonly link: Link;
@@ -16,8 +21,10 @@ export interface Feed {
 }
 
 export interface FeedOptions {
-  /** The stream sends once a second; silent for longer than this, it is taken for dead. */
+  /** Figures come once a second; after this long without any they are `silent`. */
   readonly silenceMs?: number;
+  /** A stream that is silent for this long is given up for single requests, which leaves them time before `silenceMs`. */
+  readonly streamMs?: number;
   /** Between single requests while there is no stream. */
   readonly pollMs?: number;
   /** While there is no stream but single requests work, the stream is tried again after this. */
@@ -29,23 +36,38 @@ export interface FeedOptions {
  * Returns how to stop.
  */
 export function followLive(client: Client, tell: (feed: Feed) => void, options: FeedOptions = {}): () => void {
-  const { silenceMs = 4_000, pollMs = 1_000, retryStreamMs = 10_000 } = options;
+  const { silenceMs = 3_000, streamMs = 2_000, pollMs = 1_000, retryStreamMs = 10_000 } = options;
   const stopped = new AbortController();
   let live: LiveBody | null = null;
+  let link: Link = 'connecting';
+  let silence: ReturnType<typeof setTimeout> | undefined;
 
+  const say = (now: Link, problem: string | null = null) => {
+    if (stopped.signal.aborted) return;
+    link = now;
+    tell({ link, live, problem });
+  };
+  const listen = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => link === 'live' && say('silent'), silenceMs);
+  };
   const show = (body: LiveBody) => {
     live = body;
-    if (!stopped.signal.aborted) tell({ link: 'live', live, problem: null });
+    listen();
+    say('live');
   };
+  stopped.signal.addEventListener('abort', () => clearTimeout(silence));
 
   async function stream(): Promise<void> {
     const silent = new AbortController();
-    let timer = setTimeout(() => silent.abort(), silenceMs);
+    let timer = setTimeout(() => silent.abort(), streamMs);
+    // Where no stream can be had, its time comes on top of that between two single requests.
+    if (link === 'live') listen();
     try {
       const body = await client.stream('api/live/stream', AbortSignal.any([stopped.signal, silent.signal]));
       for await (const { event, data } of serverEvents(body)) {
         clearTimeout(timer);
-        timer = setTimeout(() => silent.abort(), silenceMs);
+        timer = setTimeout(() => silent.abort(), streamMs);
         if (event === 'live') show(JSON.parse(data) as LiveBody);
       }
     } finally {
@@ -70,11 +92,11 @@ export function followLive(client: Client, tell: (feed: Feed) => void, options: 
       } else {
         failures += 1;
         if (polled instanceof Refused && polled.ours) {
-          tell({ link: 'refused', live, problem: problemsOf(polled).join('; ') });
+          say('refused', problemsOf(polled).join('; '));
         } else {
           // The stream first once something answers again: it shows what happened soonest.
           nextStream = 0;
-          tell({ link: 'lost', live, problem: null });
+          say('lost');
         }
         await wait(Math.min(pollMs * 2 ** (failures - 1) * (0.5 + Math.random() / 2), 5 * pollMs), stopped.signal);
       }

@@ -43,7 +43,8 @@ export function clock(at: number | string, now: number): string {
   return dayFormat.format(date) === dayFormat.format(now) ? time : `${dayFormat.format(date)}, ${time}`;
 }
 
-const some = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+/** `1 call`, `1,204 calls` */
+export const some = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 /** `legacy`, `canary 5 %`, `new, sole` */
 export function routeName(route: GroupRoute): string {

@@ -1,9 +1,8 @@
-// The last minutes of one event as a small picture: events on each path stacked, refusals as a line. Knows only numbers.
+// The last minutes of one event as a small picture: events on each path stacked, a mark where some were
+// refused. Knows only numbers.
 import type { EventFigures } from '../api.js';
+import { area, HEIGHT, marks, WIDTH } from './drawing.js';
 import { count, duration, rate } from './format.js';
-
-const WIDTH = 240;
-const HEIGHT = 32;
 
 interface Props {
   readonly event: string;
@@ -28,7 +27,7 @@ export function Graph({ event, graph }: Props) {
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
         <path class="legacy" d={area(served, totals, top)} />
         <path class="new" d={area(none, served, top)} />
-        {sum(refused) > 0 && <path class="refused" d={line(refused, top)} />}
+        {sum(refused) > 0 && <path class="refused" d={marks(refused, top)} />}
       </svg>
       <span class="peak" aria-hidden="true">
         {perSecond(peak)}/s
@@ -40,15 +39,3 @@ export function Graph({ event, graph }: Props) {
 const sum = (all: readonly number[]) => all.reduce((total, n) => total + n, 0);
 /** Older steps that are not there yet are none. */
 const padded = (all: readonly number[], length: number) => [...new Array<number>(length - all.length).fill(0), ...all];
-
-const at = (i: number, steps: number) => ((i * WIDTH) / (steps - 1)).toFixed(1);
-const up = (n: number, top: number) => (HEIGHT - (n / top) * (HEIGHT - 2)).toFixed(1);
-
-function line(values: readonly number[], top: number): string {
-  return values.map((n, i) => `${i === 0 ? 'M' : 'L'}${at(i, values.length)} ${up(n, top)}`).join('');
-}
-
-function area(low: readonly number[], high: readonly number[], top: number): string {
-  const back = low.map((n, i) => `L${at(i, low.length)} ${up(n, top)}`).reverse();
-  return `${line(high, top)}${back.join('')}Z`;
-}

@@ -1,6 +1,7 @@
 // The line at the top: whether it is well, how much there is, which version is in force, and the red switch.
 // Knows nothing of single events or calls.
 import type { RoutesBody, StatusBody } from '../api.js';
+import { isStale } from './feed.js';
 import { count, duration } from './format.js';
 import { LegacySwitch } from './legacy-switch.js';
 import { keepToken } from './session.js';
@@ -12,7 +13,7 @@ interface Props {
 }
 
 export function Header({ status, routes }: Props) {
-  const { live, nameless } = usePage();
+  const { live, nameless, you } = usePage();
   return (
     <header>
       <div class="brand">
@@ -22,9 +23,16 @@ export function Header({ status, routes }: Props) {
       {live && <Figures routes={routes} />}
       <div class="acts">
         {!nameless && (
-          <button type="button" class="quiet" onClick={signOut}>
-            Sign out
-          </button>
+          <>
+            {you && (
+              <span class="who">
+                {you.actor} <span class="muted">{you.kind === 'read' ? 'may only read' : 'may operate'}</span>
+              </span>
+            )}
+            <button type="button" class="quiet" onClick={signOut}>
+              Sign out
+            </button>
+          </>
         )}
         <LegacySwitch />
       </div>
@@ -66,7 +74,7 @@ function signOut(): void {
 function Health({ status }: { readonly status: StatusBody | null }) {
   const { link } = usePage();
   if (link === 'lost') return <span class="health bad">connection lost</span>;
-  if (link === 'refused') return <span class="health bad">no figures</span>;
+  if (isStale(link)) return <span class="health bad">no new figures</span>;
   if (!status) return <span class="health">…</span>;
   return status.ready ? (
     <span class="health good">ready, {status.version}</span>

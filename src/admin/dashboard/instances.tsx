@@ -1,6 +1,6 @@
 // The instances that share the routes, and the legacies behind them. Knows only what they say of themselves.
 import type { InstanceBody, StatusBody } from '../api.js';
-import { count, duration, milliseconds } from './format.js';
+import { duration, milliseconds, some } from './format.js';
 import { useShared } from './shared.js';
 
 export function Instances({ legacy }: { readonly legacy: StatusBody['legacy'] }) {
@@ -39,9 +39,9 @@ function Instance({ instance: i }: { readonly instance: InstanceBody }) {
         <span class={i.draining ? 'health bad' : 'health good'}>{i.draining ? 'draining' : 'serving'}</span>
       </div>
       <p class="muted">
-        {i.version}, up {duration(now - Date.parse(i.startedAt))}; {count(i.connections)} connections, {count(i.users)}{' '}
-        users, {count(i.calls.new)} calls; event loop p99 {milliseconds(i.lagMs)}
-        {i.leaseAgeMs !== null && `; lease ${duration(i.leaseAgeMs)} old`}
+        {i.version}, up {duration(now - Date.parse(i.startedAt))}; {some(i.connections, 'connection')},{' '}
+        {some(i.users, 'user')}, {some(i.calls.new, 'call')}; event loop p99 {milliseconds(i.lagMs)}
+        {i.leaseAgeMs !== null && `; last heard of ${duration(i.leaseAgeMs)} ago`}
       </p>
     </li>
   );

@@ -82,7 +82,7 @@ interface NamespaceProps {
 }
 
 function Namespace({ ns, compact, groups, onChange }: NamespaceProps) {
-  const { live, online } = useShared();
+  const { live, mayChange } = useShared();
   const all = Object.entries(groups) as [Group, GroupRoute][];
   const guardOf = (group: Group) => live.guard.find((guard) => guard.ns === ns && guard.group === group);
   return (
@@ -94,7 +94,7 @@ function Namespace({ ns, compact, groups, onChange }: NamespaceProps) {
         <button
           type="button"
           class="small"
-          disabled={!online}
+          disabled={!mayChange}
           aria-label={`Change all groups of ${ns}`}
           onClick={() => onChange('calls', groups['call-lifecycle'])}
         >
@@ -109,7 +109,7 @@ function Namespace({ ns, compact, groups, onChange }: NamespaceProps) {
               <button
                 type="button"
                 class="small"
-                disabled={!online}
+                disabled={!mayChange}
                 aria-label={`Change ${group} in ${ns}`}
                 onClick={() => onChange(group, route)}
               >
@@ -138,7 +138,7 @@ interface AnotherProps {
 
 /** A namespace gets into the table by its first change. */
 function Another({ named, onChange }: AnotherProps) {
-  const { online } = useShared();
+  const { mayChange } = useShared();
   const [ns, setNs] = useState('');
   const id = useId('namespace');
   const fault = !/^\/[^\s,?]+$/.test(ns)
@@ -154,7 +154,7 @@ function Another({ named, onChange }: AnotherProps) {
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (online && fault === null) onChange(ns);
+          if (mayChange && fault === null) onChange(ns);
         }}
       >
         <label for={id}>Namespace</label>
@@ -169,7 +169,7 @@ function Another({ named, onChange }: AnotherProps) {
           value={ns}
           onInput={(event) => setNs(event.currentTarget.value.trim())}
         />
-        <button type="submit" disabled={!online || fault !== null}>
+        <button type="submit" disabled={!mayChange || fault !== null}>
           Change…
         </button>
         <span id={`${id}-fault`} class="muted" role="status">

@@ -2,7 +2,7 @@
 // what happened. Knows no single part.
 import { createContext } from 'preact';
 import { useContext, useEffect, useRef, useState } from 'preact/hooks';
-import type { ChangedBody, LiveBody } from '../api.js';
+import type { ChangedBody, LiveBody, StatusBody } from '../api.js';
 import { type Client, problemsOf } from './client.js';
 import type { Link } from './feed.js';
 
@@ -13,6 +13,10 @@ export interface PageState {
   readonly online: boolean;
   /** Null until the first figures come. */
   readonly live: LiveBody | null;
+  /** Whose token it is and what that may do; null until it is known. */
+  readonly you: StatusBody['you'] | null;
+  /** Online, and nobody who may only read. What takes back can be pressed all the same. */
+  readonly mayChange: boolean;
   /** The API wants no token, so the operator may say a name. */
   readonly nameless: boolean;
   /** Shows a change that was made. */

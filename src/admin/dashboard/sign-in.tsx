@@ -1,14 +1,16 @@
 // Asks for a token. Knows nothing of where it is kept or what it may do.
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useId } from './shared.js';
+import { tokenIn } from './token.js';
 
 interface Props {
   /** Why the last token was not taken; null where none was tried. */
-  readonly problem: string | null;
+  readonly refused: string | null;
   onToken(token: string): void;
 }
 
-export function SignIn({ problem, onToken }: Props) {
+export function SignIn({ refused, onToken }: Props) {
+  const [problem, setProblem] = useState(refused);
   const field = useRef<HTMLInputElement>(null);
   const id = useId('token');
   useEffect(() => field.current?.focus(), []);
@@ -16,15 +18,17 @@ export function SignIn({ problem, onToken }: Props) {
     <main class="sign-in">
       <form
         class="panel"
+        noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          const token = field.current?.value.trim();
-          if (token) onToken(token);
+          const typed = tokenIn(field.current?.value ?? '');
+          if (typed.ok) onToken(typed.token);
+          else setProblem(typed.problem);
         }}
       >
         <h1>sigfig</h1>
         <p>
-          Sign in with a token of this admin listener: a line of the file that it was started with (
+          Sign in with a token of this admin listener: the last word of a line in the file that it was started with (
           <code>--admin-tokens</code>). It is kept for this tab only.
         </p>
         <label for={id}>Token</label>

@@ -110,6 +110,8 @@ describe('an operator', () => {
     expect(await number.inputValue()).toBe('5');
     await number.fill('2.125');
     await operator.sees('Share: at most two decimals');
+    await number.fill('62,5');
+    expect(await slider.inputValue(), 'in whole steps').toBe('63');
     await number.fill('2.25');
     await operator.dialog.getByText('Always or never in the canary').click();
     await operator.dialog.getByLabel('Always these users').fill('Mary Ann\nauth0|7,8');

@@ -29,6 +29,9 @@ export interface Size {
 
 export interface FakeApi {
   readonly url: string;
+  /** As a process that is stopped: connections stand, and nothing comes. Ends with `goOn`. */
+  stall(): void;
+  goOn(): void;
   close(): Promise<void>;
 }
 
@@ -48,6 +51,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
   const calls = liveCalls(size.calls, start);
   const versions = history(start);
   const streams = new Set<ServerResponse>();
+  let stalled: { readonly over: Promise<void>; end(): void } | null = null;
 
   const live = (): LiveBody => figures(size, namespaces, calls.length, Date.now());
   const answers: Readonly<Record<string, (query: URLSearchParams) => object>> = {
@@ -96,6 +100,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
   const server = createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
     request.resume();
+    await stalled?.over;
     if (pathname === '/api/live/stream') {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       streams.add(response);
@@ -119,19 +124,35 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
     }
   });
   const second = setInterval(() => {
-    if (streams.size === 0) return;
+    if (streams.size === 0 || stalled) return;
     const text = message(live());
     for (const stream of streams) stream.write(text);
   }, 1_000);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    stall() {
+      const { promise: over, resolve: end } = withResolvers();
+      stalled = { over, end };
+    },
+    goOn() {
+      stalled?.end();
+      stalled = null;
+    },
     async close() {
       clearInterval(second);
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+function withResolvers() {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((given) => {
+    resolve = given;
+  });
+  return { promise, resolve };
 }
 
 const message = (body: LiveBody) => `event: live\ndata: ${JSON.stringify(body)}\n\n`;
@@ -260,9 +281,9 @@ function instances(now: number): InstanceBody[] {
     version: '0.1.0',
     startedAt: ago(now, 86_400_000 + i * 3_000_000),
     self: i === 0,
-    connections: 7_500,
-    users: 6_500,
-    calls: counts(2_500),
+    connections: i === 0 ? 7_500 : 1,
+    users: i === 0 ? 6_500 : 1,
+    calls: counts(i === 0 ? 2_500 : 8),
     lagMs: 11.4,
     leaseAgeMs: 400,
     draining: i === 1,
@@ -307,8 +328,23 @@ function timeline(calls: readonly LiveCall[], id: string): CallBody {
     timeline: [
       { at, from: 'IDLE', to: 'OFFERING', event: 'call-offer', because: 'canary' },
       { at: at + 4_000, from: 'OFFERING', to: 'CONNECTED', event: 'call-answer', because: 'answered' },
-      { at: at + 9_000, from: 'CONNECTED', to: 'RENEGOTIATING', event: 'call-renegotiate-offer', because: 'offered' },
-      { at: at + 9_200, from: 'RENEGOTIATING', to: 'CONNECTED', event: 'call-renegotiate-answer', because: 'answered' },
+      ...Array.from({ length: 20 }, (_, i): CallBody['timeline'] => [
+        {
+          at: at + 9_000 * (i + 1),
+          from: 'CONNECTED',
+          to: 'RENEGOTIATING',
+          event: 'call-renegotiate-offer',
+          because: 'offered',
+        },
+        {
+          at: at + 9_000 * (i + 1) + 200,
+          from: 'RENEGOTIATING',
+          to: 'CONNECTED',
+          event: 'call-renegotiate-answer',
+          because: 'answered',
+        },
+      ]).flat(),
+      { at: at + 200_000, from: 'CONNECTED', to: 'ENDED', event: 'call-end', because: 'hung-up' },
     ],
   };
 }

@@ -87,10 +87,46 @@ test.each(['light', 'dark'] as const)(
     await operator.sees(/The guard tripped for call-lifecycle in \/tenant-2/);
     await operator.sees(/The guard of call-renegotiation in \/tenant-1 gives the alarm.*/);
     expect(await operator.page.getByText('The alarm ends by itself').count(), 'of the sole group alone').toBe(1);
+    await operator.sees(/; 7,500 connections, 6,500 users, 313 calls;/);
+    await operator.sees(/; 1 connection, 1 user, 1 call;/);
+    // A call of many steps is opened at its last one.
+    const calls = operator.region('Live calls');
+    await calls.getByRole('button', { name: 'conversation-0', exact: true }).click();
+    const timeline = calls.getByRole('region', { name: 'States in time' });
+    await timeline.getByText('ENDED').waitFor();
+    const [box, last] = [await timeline.boundingBox(), await timeline.getByText('ENDED').boundingBox()];
+    expect(last?.y).toBeLessThan((box?.y ?? 0) + (box?.height ?? 0));
+    // Where nothing was refused there is no line, of an event that has refusals either.
+    const refused = operator.region('Events').locator('path.refused');
+    expect(await refused.count()).toBe(1);
+    expect((await refused.getAttribute('d'))?.match(/M[\d.]+ 32V[\d.]+/g)).toHaveLength(7);
     expect(await operator.faults()).toEqual([]);
     await operator.leave();
   },
 );
+
+test('figures that stay away for three seconds are grey and said to be old, though every connection stands', async () => {
+  const operator = await Operator.arrive(browser, api.url);
+  await operator.region('Live calls').getByRole('row').nth(1).waitFor();
+  const began = Date.now();
+  api.stall();
+  try {
+    await operator.sees('No new figures for more than 3 seconds');
+    expect(Date.now() - began).toBeLessThan(8_000);
+    await operator.sees('no new figures');
+    expect(await operator.page.getByText('ready, 0.1.0').count()).toBe(0);
+    expect(
+      await operator.page.locator('main').evaluate('getComputedStyle(document.querySelector("main")).filter'),
+    ).toBe('grayscale(1)');
+    expect(await operator.page.title()).toContain('no new figures');
+    expect(await operator.faults()).toEqual([]);
+  } finally {
+    api.goOn();
+  }
+  await operator.sees('ready, 0.1.0');
+  expect(await operator.page.getByText('No new figures').count()).toBe(0);
+  await operator.leave();
+});
 
 test('25 namespaces fit into 1280 and into 400 pixels', async () => {
   for (const width of [1280, 400]) {

@@ -32,8 +32,8 @@ afterAll(async () => {
 
 const arrive = () => Operator.arrive(browser, `${stack.proxy.adminUrl}/`);
 
-async function signIn(operator: Operator, token: string): Promise<void> {
-  await operator.page.getByLabel('Token').fill(token.replaceAll(' ', '-'));
+async function signIn(operator: Operator, token: string, before = ''): Promise<void> {
+  await operator.page.getByLabel('Token').fill(before + token.replaceAll(' ', '-'));
   await operator.button('Sign in').click();
 }
 
@@ -41,8 +41,12 @@ test('a token is asked for, a wrong one is refused in words, and axe finds nothi
   const operator = await arrive();
   await operator.page.getByLabel('Token').waitFor();
   expect(await operator.faults()).toEqual([]);
+  const alert = operator.page.getByRole('alert');
+  await signIn(operator, 'olga');
+  await alert.getByText('This can’t be a token: one has 16 to 512').waitFor();
   await signIn(operator, 'not a token of the file');
-  await operator.page.getByRole('alert').waitFor();
+  await alert.getByText('This token is not known here.').waitFor();
+  expect(await operator.page.locator('main').textContent()).not.toMatch(/Bearer|Authorization/);
   expect(await operator.faults()).toEqual([]);
   expect(await operator.page.getByRole('button', { name: 'All to legacy…' }).count()).toBe(0);
   await operator.leave();
@@ -52,21 +56,21 @@ test('a token is asked for, a wrong one is refused in words, and axe finds nothi
 test('a token for reading shows everything and changes nothing', async () => {
   const operator = await arrive();
   await signIn(operator, reads);
-  await operator.change('call-lifecycle');
-  await operator.dialog.getByRole('radio', { name: 'new' }).check();
-  await operator.dialog
-    .getByRole('alert')
-    .getByText(/operate/)
-    .waitFor();
-  await operator.fill('I should not');
-  expect(await operator.dialog.getByRole('button', { name: 'Set to new' }).isDisabled()).toBe(true);
+  await operator.page.locator('header').getByText('rita may only read').waitFor();
+  const change = operator.page.getByRole('button', { name: /Change/ });
+  expect(await change.count()).toBeGreaterThan(3);
+  for (const button of await change.all()) expect(await button.isDisabled()).toBe(true);
+  // What takes back can be pressed all the same, in case the page is wrong, and says who may not.
+  await operator.button('All to legacy…').click();
+  await operator.dialog.getByText('the token of rita may only read; this needs one of kind operate').waitFor();
   await operator.leave();
 });
 
 test('a token for operating changes under its own name, is kept for the tab, and for no other', async () => {
   const operator = await arrive();
-  await signIn(operator, operates);
+  await signIn(operator, operates, 'operate  otto   '); // the whole line of the file
   await operator.button('Change ice-candidate in /').waitFor();
+  await operator.page.locator('header').getByText('otto may operate').waitFor();
   await operator.page.reload();
   await operator.change('ice-candidate');
   await operator.dialog.getByRole('radio', { name: 'new' }).check();
