@@ -116,6 +116,8 @@ export interface LegacyRequest extends ChangeRequest {
 export interface PlanBody {
   readonly from: number;
   readonly differences: readonly Difference[];
+  /** Those that the table names from then on, and no more; where all of one is on the legacy that is no difference. */
+  readonly namespaces: { readonly named: readonly string[]; readonly dropped: readonly string[] };
   /** Events that move, by name; none where only a guard, a fallback or `sole` is set otherwise. */
   readonly events: readonly string[];
   /** Connected users (verified, in the namespaces where something moves): calls that they begin are concerned. */

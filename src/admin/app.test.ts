@@ -296,6 +296,7 @@ describe('a dry run', () => {
     expect(told.body).toEqual({
       from: 1,
       differences: [expect.objectContaining({ ns: '/', group: 'call-lifecycle' })],
+      namespaces: { named: [], dropped: [] },
       events: ['call-offer', 'call-answer', 'call-rejoin-offer', 'call-rejoin-answer', 'call-end'],
       connectedUsers: 3,
       listedUsers: 1,

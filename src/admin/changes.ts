@@ -31,7 +31,13 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
     if (!planned.ok) return refuse('refused', planned.problems);
     const which = endedBy(change, planned.differences, table);
     return answer(
-      await livePlan(deps, { from, differences: planned.differences, ends: endCalls ? { which } : undefined }),
+      await livePlan(deps, {
+        from,
+        before: table.toJSON(),
+        after: planned.table.toJSON(),
+        differences: planned.differences,
+        ends: endCalls ? { which } : undefined,
+      }),
     );
   }
 
@@ -115,6 +121,8 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
       changed: applied,
       plan: await counted({
         from: applied ? before : version.version,
+        before: applied ? version.before : version.after,
+        after: version.after,
         differences: applied ? differences(version.before, version.after) : [],
         ends: endCalls ? { ended: endedCalls } : undefined,
       }),

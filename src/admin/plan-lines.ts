@@ -2,7 +2,8 @@
 // what is only set otherwise. Knows no live call and no HTTP; who is connected it asks.
 import { isDeepStrictEqual } from 'node:util';
 import type { Difference } from '../routing/change.js';
-import type { GroupRoute } from '../routing/route.js';
+import type { Group, GroupRoute, TableJson } from '../routing/route.js';
+import { setCommand } from '../routing/set-command.js';
 
 /** Who is connected, as far as a sentence tells. */
 export interface Present {
@@ -47,6 +48,62 @@ export function takesFromNew({ group, before, after }: Difference): boolean {
   const redrawn = from.share > 0 && to.share < 100 && from.salt !== to.salt;
   return redrawn || lost('users') || lost('conversations') || barred('noUsers') || barred('noConversations');
 }
+
+/**
+ * Where the lifecycle goes back, wholly or in part, and relays of its namespace don't: they begin to be served here for calls of
+ * the legacy's, which whoever takes calls back hardly means. `after`: the whole table.
+ */
+export function peeledLines(differences: readonly Difference[], { namespaces }: TableJson): string[] {
+  const left = differences.flatMap((difference) => {
+    const routes = namespaces[difference.ns];
+    const relays = RELAYS.filter(([group]) => routes && routes[group].mode !== 'legacy');
+    return takesFromNew(difference) && relays.length > 0 ? [{ ...difference, relays }] : [];
+  });
+  const ways = sameWays(left, ({ after, relays }) => [after.mode === 'legacy', relays]);
+  return ways.map((alike) => {
+    const [{ ns, after, relays }] = alike as [(typeof left)[number]];
+    const targets = after.mode === 'legacy' ? (['calls'] as const) : relays.map(([group]) => group);
+    const commands = targets.map((target) => setCommand(ns, target, { mode: 'legacy' }));
+    const what = relays.map(([, text]) => text).join(' and ');
+    const where = alike.length > 1 ? ` in ${alike.length} namespaces` : ns === '/' ? '' : ` in ${ns}`;
+    const told = `${what} of calls that the legacy then owns${where} are still served here (peeled)`;
+    if (alike.length > 1 || commands.includes(null)) return `${told}; set ${targets.join(' and ')} to legacy there too`;
+    const takes =
+      after.mode === 'legacy' ? 'takes all back' : commands.length > 1 ? 'leave them to it' : 'leaves them to it';
+    return `${told}; ${commands.map((command) => `"${command}"`).join(' and ')} ${takes}`;
+  });
+}
+const RELAYS: readonly (readonly [Group, string])[] = [
+  ['ice-candidate', 'candidates'],
+  ['call-renegotiation', 'renegotiations'],
+];
+
+/** Those all on the legacy differ in nothing else; who is connected tells a name that no client uses. */
+export function namespaceLines({ named, dropped }: NamespaceNames, { usersIn }: Pick<Present, 'usersIn'>): string[] {
+  const lines: string[] = [];
+  if (named.length > 0) {
+    lines.push(`adds ${namespacesText(named)} to the table; ${counted(usersIn(named), 'connected user')} there`);
+  }
+  if (dropped.length > 0) {
+    const goes = dropped.length > 1 ? 'all of them go' : 'all of it goes';
+    lines.push(`removes ${namespacesText(dropped)} from the table: ${goes} to the legacy`);
+  }
+  return lines;
+}
+export interface NamespaceNames {
+  readonly named: readonly string[];
+  readonly dropped: readonly string[];
+}
+export function namespaceNames(before: TableJson, after: TableJson): NamespaceNames {
+  const [was, is] = [before, after].map(({ namespaces }) => Object.keys(namespaces)) as [string[], string[]];
+  return { named: added(was, is), dropped: added(is, was) };
+}
+const namespacesText = (all: readonly string[]): string => {
+  const more = all.length > MOST_NAMED ? ` and ${all.length - MOST_NAMED} more` : '';
+  return `the ${all.length === 1 ? 'namespace' : 'namespaces'} ${all.slice(0, MOST_NAMED).join(', ')}${more}`;
+};
+/** A table may name 200. */
+const MOST_NAMED = 5;
 
 /** A route as what it takes: `legacy` is a share of 0, `new` one of 100, each without lists. */
 interface Place {
@@ -142,8 +199,8 @@ function settingLines(differences: readonly Difference[]): string[] {
 }
 
 /** Those that differ in the same way stand together. */
-function sameWays(all: readonly Difference[], way: (difference: Difference) => unknown): Difference[][] {
-  const ways = new Map<string, Difference[]>();
+function sameWays<T extends Difference>(all: readonly T[], way: (difference: T) => unknown): T[][] {
+  const ways = new Map<string, T[]>();
   for (const difference of all) {
     const key = JSON.stringify(way(difference));
     const alike = ways.get(key);

@@ -16,7 +16,10 @@ const from = (before: string, after: string) => differences(tableOf(before), tab
 const connected = fakeConnected({ '/': ['alice', 'bob', 'carol'], '/calls': ['dora'] }, { unverified: { '/': 2 } });
 const calls = fakeCalls([call('a', 'legacy'), call('b', 'new'), call('c', 'new', '/calls')]);
 const planned = (before: string, after: string, ends?: Ends) =>
-  livePlan({ connected, calls }, { from: 1, differences: from(before, after), ends });
+  livePlan(
+    { connected, calls },
+    { from: 1, before: tableOf(before), after: tableOf(after), differences: from(before, after), ends },
+  );
 const lifecycle = (route: string) => `{ /: { call-lifecycle: ${route} } }`;
 
 const stay = ['1 live call stays on legacy until it ends', '1 live call stays on new until it ends'];
@@ -97,6 +100,62 @@ describe('what moves is said', () => {
       'moves 3 connected users to new: ice-candidate of calls that they begin from now on and the legacy owns',
     );
     expect(plan.events).toEqual(['ice-candidate']);
+  });
+
+  const calledBack = (command: string, takes: string) =>
+    `${command} of calls that the legacy then owns are still served here (peeled); ${takes}`;
+  it.each([
+    [
+      '{ calls: new }',
+      '{ call-lifecycle: legacy, ice-candidate: new, call-renegotiation: new }',
+      calledBack('candidates and renegotiations', '"sigfig routes set calls legacy" takes all back'),
+    ],
+    [
+      '{ call-lifecycle: new, ice-candidate: new }',
+      '{ call-lifecycle: { mode: canary, percent: 5 }, ice-candidate: new }',
+      calledBack('candidates', '"sigfig routes set ice-candidate legacy" leaves them to it'),
+    ],
+    [
+      '{ call-lifecycle: { mode: canary, percent: 9 }, ice-candidate: new, call-renegotiation: new }',
+      '{ call-lifecycle: { mode: canary, percent: 5 }, ice-candidate: new, call-renegotiation: new }',
+      calledBack(
+        'candidates and renegotiations',
+        '"sigfig routes set ice-candidate legacy" and "sigfig routes set call-renegotiation legacy" leave them to it',
+      ),
+    ],
+    ['{ calls: new }', '{ calls: legacy }', null],
+    ['{ call-lifecycle: legacy, ice-candidate: legacy }', '{ call-lifecycle: legacy, ice-candidate: new }', null],
+    ['{ ice-candidate: new }', '{ call-lifecycle: { mode: canary, percent: 5 }, ice-candidate: new }', null],
+  ])('what relays do where the lifecycle goes back: %s → %s', async (before, after, line) => {
+    const { lines } = await planned(`{ /: ${before} }`, `{ /: ${after} }`);
+    expect(lines.filter((one) => one.includes('peeled'))).toEqual(line === null ? [] : [line]);
+  });
+
+  it('the same in other namespaces: with a command that works there, or for how many', async () => {
+    const peeled = async (namespaces: readonly string[]) => {
+      const table = (lifecycle: string) =>
+        `{ ${namespaces.map((ns) => `${ns}: { call-lifecycle: ${lifecycle}, ice-candidate: new }`).join(', ')} }`;
+      return (await planned(table('new'), table('legacy'))).lines.filter((one) => one.includes('peeled'));
+    };
+    expect(await peeled(['/calls'])).toEqual([
+      'candidates of calls that the legacy then owns in /calls are still served here (peeled); "sigfig routes set calls legacy --namespace /calls" takes all back',
+    ]);
+    expect(await peeled(['/', '/calls'])).toEqual([
+      'candidates of calls that the legacy then owns in 2 namespaces are still served here (peeled); set calls to legacy there too',
+    ]);
+  });
+
+  it('a namespace that is named or no more is a change, though all of it is on the legacy', async () => {
+    const names = await planned('{}', '{ /typo: { calls: legacy } }');
+    expect(names).toMatchObject({ differences: [], namespaces: { named: ['/typo'], dropped: [] } });
+    expect(names.lines).toEqual(['adds the namespace /typo to the table; 0 connected users there']);
+    const dropped = await planned('{ /a: {}, /b: {}, /c: {}, /d: {}, /e: {}, /f: {} }', '{}');
+    expect(dropped.lines).toEqual([
+      'removes the namespaces /a, /b, /c, /d, /e and 1 more from the table: all of them go to the legacy',
+    ]);
+    expect((await planned('{ /a: {} }', '{ /a: {} }')).lines).toEqual([
+      'changes nothing: the table is already like that',
+    ]);
   });
 
   it('in different ways: each with its groups', async () => {

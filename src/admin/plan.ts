@@ -10,10 +10,11 @@ import {
   groups,
   type RouteInput,
   type RouteTable,
+  type TableJson,
 } from '../routing/route.js';
 import type { LiveCalls } from '../signaling/live.js';
 import type { PlanBody } from './api.js';
-import { counted, differenceLines, moves } from './plan-lines.js';
+import { counted, differenceLines, moves, namespaceLines, namespaceNames, peeledLines } from './plan-lines.js';
 import type { SetInput } from './requests.js';
 
 /** Who is connected to this instance; `Registry` has these. */
@@ -38,14 +39,19 @@ export type Ends = { readonly which: (ns: string) => boolean } | { readonly ende
 
 interface Asked {
   readonly from: number;
+  readonly before: TableJson;
+  readonly after: TableJson;
+  /** Between the two. */
   readonly differences: readonly Difference[];
   readonly ends?: Ends | undefined;
 }
 
 export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Promise<PlanBody> {
-  const { from, differences, ends } = asked;
+  const { from, before, after, differences, ends } = asked;
+  const names = namespaceNames(before, after);
   const moving = differences.filter(moves);
   const namespaces = distinct(moving.map(({ ns }) => ns));
+  const usersIn = (some: readonly string[]) => connected.usersIn(some);
   const isIn = (ns: string, user: string) => connected.socketsOf(ns, user).length > 0;
   const listed = moving.flatMap(({ ns, after }) => (after.canary?.users ?? []).filter((user) => isIn(ns, user)));
   const live =
@@ -57,6 +63,7 @@ export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Pr
   const figures = {
     from,
     differences,
+    namespaces: names,
     events: eventsOf(moving),
     connectedUsers: connected.usersIn(namespaces),
     listedUsers: new Set(listed).size,
@@ -68,19 +75,22 @@ export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Pr
     legacy: figures.liveCalls.legacy,
     new: count('new', (ns) => concerned(ns) && !(ends && 'which' in ends && ends.which(ns))),
   };
-  const lines =
-    differences.length === 0
-      ? ['changes nothing: the table is already like that']
-      : differenceLines(differences, { usersIn: (some) => connected.usersIn(some), isIn });
+  const lines = [
+    ...(differences.length === 0 ? [] : differenceLines(differences, { usersIn, isIn })),
+    ...namespaceLines(names, { usersIn }),
+    ...peeledLines(differences, after),
+  ];
+  if (lines.length === 0) lines.push('changes nothing: the table is already like that');
   for (const path of ['legacy', 'new'] as const) if (staying[path] > 0) lines.push(stayingLine(staying[path], path));
   if (figures.endedCalls > 0) lines.push(`ends ${counted(figures.endedCalls, 'live call')} of the new path at once`);
   return { ...figures, lines: [...lines, ...unservableLines(unservable)] };
 }
 
 /** Where the numbers could not be had. */
-export const uncountedPlan = ({ from, differences, ends }: Asked): PlanBody => ({
+export const uncountedPlan = ({ from, before, after, differences, ends }: Asked): PlanBody => ({
   from,
   differences,
+  namespaces: namespaceNames(before, after),
   events: eventsOf(differences.filter(moves)),
   connectedUsers: 0,
   listedUsers: 0,

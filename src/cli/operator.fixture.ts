@@ -98,6 +98,7 @@ export const difference = { ns: '/', group: 'call-lifecycle', before: legacy, af
 export const plan: PlanBody = {
   from: 7,
   differences: [difference],
+  namespaces: { named: [], dropped: [] },
   events: ['call-offer'],
   connectedUsers: 312,
   listedUsers: 2,

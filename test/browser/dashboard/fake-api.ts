@@ -353,6 +353,7 @@ function plan(): PlanBody {
   return {
     from: 14,
     differences: [{ ns: '/', group: 'call-lifecycle', before: canary(12.5), after: route({ mode: 'new' }) }],
+    namespaces: { named: [], dropped: [] },
     events: groups['call-lifecycle'],
     connectedUsers: 312,
     listedUsers: 2,
