@@ -100,7 +100,7 @@ async function bed(named: Readonly<Record<string, Routes>> = { '/': allNew }, hi
     ) {
       const whose = (i: number): Whose => ({ user: user(i), conversationId: `c ${i}` });
       for (let i = 0; i < count; i++) {
-        signals.decided?.(event, { path: 'new', because }, ns);
+        signals.decided?.(event, { path: because === 'fallback' ? 'legacy' : 'new', because }, ns);
         signals.served?.(event, ms, ns, whose(i));
       }
       for (let i = 0; i < errors; i++) {
@@ -165,16 +165,22 @@ describe('a limit that is crossed', () => {
     expect(b.versions[0]?.reason).toMatch(/^ice-candidate: 30 of 100/);
   });
 
-  it('peeled relays go back by themselves, and the calls that are served here stay', async () => {
-    const b = await bed();
-    b.play('ice-candidate', 100, { errors: 30, because: 'peeled' });
-    b.play('call-offer', 60);
-    await b.second();
-    expect(b.mode('ice-candidate')).toBe('legacy');
-    expect(b.mode('call-lifecycle')).toBe('new');
-    expect(b.state('ice-candidate')?.state).toBe('tripped');
-    expect(b.state('call-lifecycle')?.state).toBe('well');
-  });
+  it.each([
+    ['that are refused', 'peeled'],
+    ['that are left to the legacy', 'fallback'],
+  ] as const)(
+    'peeled relays %s go back by themselves, and the calls that are served here stay',
+    async (_what, because) => {
+      const b = await bed();
+      b.play('ice-candidate', 100, { errors: 30, because });
+      b.play('call-offer', 60);
+      await b.second();
+      expect(b.mode('ice-candidate')).toBe('legacy');
+      expect(b.mode('call-lifecycle')).toBe('new');
+      expect(b.state('ice-candidate')?.state).toBe('tripped');
+      expect(b.state('call-lifecycle')?.state).toBe('well');
+    },
+  );
 
   it('with the lifecycle go its relays, and they are shown as tripped too', async () => {
     const b = await bed();

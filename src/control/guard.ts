@@ -100,7 +100,8 @@ export class Guard implements GuardView {
         // The legacy has it only since the new path was unwell, which the canary hides from its users but not from us.
         else if (because === 'fallback') {
           each(ns, event, (window, now) => {
-            window.sample(now, false);
+            // Of a call that is served here only offers are left to the legacy.
+            window.sample(now, event !== 'call-offer');
             window.refusal(now, whose);
           });
         }

@@ -298,8 +298,13 @@ describe('two offers at once', () => {
     const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];
     b.send(alice, 'call-offer', { offer: 'o1' });
     b.send(bob, 'call-offer', { offer: 'o2' });
+    b.refuses(bob, 'call-offer', 'Not a participant');
+    b.refuses(bob, 'call-offer', 'Not a participant');
+    expect(b.shown()).toEqual([expect.stringMatching(/ OFFERING of alice$/)]);
+    // Had it been over a call that nobody saw, an end of that one would end the claim.
+    b.send(bob, 'call-offer', { offer: 'o3' }, { ack: false });
     b.refuses(bob, 'call-offer', 'Call already in progress');
-    // An end of an earlier call, before the first one is acknowledged.
+    b.drop(bob);
     b.says(alice, 'call-ended', { reason: 'hangup', userId: 'bob' });
     expect(b.has()).toBe(true);
   });
