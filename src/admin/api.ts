@@ -18,6 +18,8 @@ export interface StatusBody {
     /** Where versions are kept; null: in memory only. */
     readonly log: string | null;
     readonly problem: string | null;
+    /** Why what the routes file says is not in force, one line each with the mend; none where all is well. */
+    readonly fileProblems: readonly string[];
   };
   readonly legacy: readonly { readonly url: string; readonly reachable: boolean }[];
   readonly instances: readonly InstanceBody[];
@@ -67,6 +69,8 @@ export interface RoutesBody {
   readonly namespaces: Readonly<Record<string, NamespaceRoutes>>;
   /** The same as a routes file. */
   readonly yaml: string;
+  /** Why what the watched routes file says is not in force. */
+  readonly fileProblems: readonly string[];
 }
 
 /** Fields of every change. `reason` may be left out for `rollback`, `legacy` and dry runs only; at most 500 characters, one line. */
@@ -207,7 +211,11 @@ export interface EventFigures {
 /** `GET /api/live`, and once a second as `data:` of `event: live` on `GET /api/live/stream` (Server-Sent Events). */
 export interface LiveBody {
   readonly at: string;
-  readonly routes: { readonly version: number; readonly problem: string | null };
+  readonly routes: {
+    readonly version: number;
+    readonly problem: string | null;
+    readonly fileProblems: readonly string[];
+  };
   readonly events: readonly EventFigures[];
   readonly calls: LiveCounts;
   readonly connections: number;

@@ -182,6 +182,7 @@ async function statusOf({ routes, guard, ...deps }: ApiDeps, you: StatusBody['yo
       summary: routes.table.summary,
       log: routes.where,
       problem: routes.problem,
+      fileProblems: routes.fileProblems,
     },
     legacy: deps.legacy(),
     instances: await deps.instances(),
@@ -201,7 +202,8 @@ function routesShown({ routes, yaml }: ApiDeps): () => Promise<Answer> {
     });
     const { version, at, actor, reason } = current;
     const { namespaces } = table.toJSON();
-    return answer({ version, at, actor, reason, namespaces, yaml: await text } satisfies RoutesBody);
+    const { fileProblems } = routes;
+    return answer({ version, at, actor, reason, namespaces, yaml: await text, fileProblems } satisfies RoutesBody);
   };
 }
 
@@ -230,7 +232,7 @@ export async function liveOf({ routes, guard, connected, ...deps }: ApiDeps): Pr
   const { connections, users } = connected.figures();
   return {
     at: new Date().toISOString(),
-    routes: { version: routes.current.version, problem: routes.problem },
+    routes: { version: routes.current.version, problem: routes.problem, fileProblems: routes.fileProblems },
     events: deps.live.figures().map((figures) => ({
       ...figures,
       route: Object.fromEntries(

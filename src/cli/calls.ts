@@ -4,7 +4,7 @@ import type { CallBody, CallsBody, EndedBody, StatusBody } from '../admin/api.js
 import type { LiveCall, LiveCounts } from '../signaling/live.js';
 import { exitCodes } from './failure.js';
 import type { Action } from './operate.js';
-import { limits } from './routes-text.js';
+import { fileLines, limits } from './routes-text.js';
 import { counted, harmless, millis, type Style, span, table, time } from './show.js';
 
 export interface CallsFlags {
@@ -106,6 +106,7 @@ export function statusText(body: StatusBody, now: number, style: Style): string 
     `routes   version ${routes.version}: ${harmless(routes.summary)}`,
     `log      ${routes.log === null ? 'in memory only; versions are lost with the process' : harmless(routes.log)}`,
     ...(routes.problem === null ? [] : [`         ${style.red(harmless(routes.problem))}`]),
+    ...fileLines(routes.fileProblems).map((line) => `file     ${style.red(line)}`),
     ...body.legacy.map(
       ({ url, reachable }) =>
         `legacy   ${harmless(url)} ${reachable ? style.green('reachable') : style.red('not reachable')}`,

@@ -1,6 +1,6 @@
 // What each command shows: to a person, in a pipe, as JSON; and nothing that a terminal obeys.
 import { describe, expect, test } from 'vitest';
-import type { CallBody, CallsBody, HistoryBody, StatusBody } from '../admin/api.js';
+import type { CallBody, CallsBody, HistoryBody, RoutesBody, StatusBody } from '../admin/api.js';
 import { admin, asked, changed, routes, run, useAdmin } from './operator.fixture.js';
 
 useAdmin();
@@ -38,8 +38,9 @@ describe('what is shown', () => {
   const answersOf: Record<string, { path: string; body: unknown; shows: readonly (string | RegExp)[] }> = {
     'routes list': {
       path: '/api/routes',
-      body: routes,
+      body: { ...routes, fileProblems: ['r.yaml:3: \u202ebroken; mend it'] } satisfies RoutesBody,
       shows: [
+        /^r\.yaml:3: \\u202ebroken; mend it$/m,
         'version 7, 2026-11-30 16:22:14Z by carol: a calm hour\n',
         /^\/ +call-lifecycle +canary 5 % +users alice,bob +legacy +errors 1%, refusals 5%, p99 500ms of 50\+ in 1m00s$/m,
         /^\/ +call-renegotiation +legacy +- +refuse/m,
@@ -88,7 +89,13 @@ describe('what is shown', () => {
         you: { actor: 'local', kind: 'operate' },
         ready: false,
         reasons: ['draining'],
-        routes: { version: 7, summary: '/: all', log: null, problem: 'ENOSPC' },
+        routes: {
+          version: 7,
+          summary: '/: all',
+          log: null,
+          problem: 'ENOSPC',
+          fileProblems: ['r.yaml:3: \u202ebroken; mend it'],
+        },
         legacy: [{ url: 'http://l', reachable: false }],
         instances: [instance],
         guard: [
@@ -107,6 +114,7 @@ describe('what is shown', () => {
         /^sigfig 0\.1\.0, up 2h\d\dm, not ready: draining$/m,
         'in memory only; versions are lost with the process\n',
         'ENOSPC\n',
+        /^file +r\.yaml:3: \\u202ebroken; mend it$/m,
         'http://l not reachable\n',
         /^a1 \* +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +alone$/m,
         /^\/ +call-lifecycle +tripped +80 +4 +1 +12ms +off +4 of 80 failed$/m,
@@ -144,7 +152,11 @@ describe('what is shown', () => {
 
   test('routes list --yaml is the file', async () => {
     admin.answers = { 'GET /api/routes': [200, routes] };
-    expect((await run('routes list --yaml')).out).toBe(routes.yaml);
+    expect(await run('routes list --yaml')).toEqual({ code: 0, out: routes.yaml, err: '' });
+    admin.answers = { 'GET /api/routes': [200, { ...routes, fileProblems: ['r.yaml:3: broken; mend it'] }] };
+    const { out, err } = await run('routes list --yaml');
+    expect(out).toBe(routes.yaml);
+    expect(err).toBe('sigfig: the routes file is not in force: r.yaml:3: broken; mend it\n');
   });
 
   test('a call that has ended, and the end of one', async () => {

@@ -92,6 +92,7 @@ export const routes: RoutesBody = {
   reason: 'a calm hour',
   namespaces: { '/': { 'call-lifecycle': canary, 'ice-candidate': legacy, 'call-renegotiation': legacy } },
   yaml: 'namespaces:\n  /: {}\n',
+  fileProblems: [],
 };
 export const inForce = { version: '0.1.0', routes: { version: 7 }, instances: [] };
 export const difference = { ns: '/', group: 'call-lifecycle', before: legacy, after: canary } as const;

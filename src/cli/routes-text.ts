@@ -13,7 +13,7 @@ import {
 import { counted, harmless, type Style, share, span, table, time } from './show.js';
 
 /** The table in force, a line for each group of each namespace. */
-export function routesText({ version, at, actor, reason, namespaces }: RoutesBody, style: Style): string {
+export function routesText({ version, at, actor, reason, namespaces, fileProblems }: RoutesBody, style: Style): string {
   const rows = Object.entries(namespaces).flatMap(([ns, routes]) =>
     groupNames
       .filter((group) => routes[group] !== undefined)
@@ -30,8 +30,12 @@ export function routesText({ version, at, actor, reason, namespaces }: RoutesBod
       }),
   );
   const head = ['NAMESPACE', 'GROUP', 'MODE', 'ALWAYS / NEVER', 'FALLBACK', 'GUARD'];
-  return `${style.bold(`version ${version}`)}, ${time(at)} by ${harmless(actor)}${because(reason)}\n\n${table(head, rows, style)}`;
+  const broken = fileLines(fileProblems).map((line) => `${style.red(line)}\n`);
+  return `${style.bold(`version ${version}`)}, ${time(at)} by ${harmless(actor)}${because(reason)}\n${broken.join('')}\n${table(head, rows, style)}`;
 }
+
+/** Why the routes file is not in force. A server of an older version says nothing of it. */
+export const fileLines = (problems: readonly string[] | undefined): readonly string[] => (problems ?? []).map(harmless);
 
 /** What a change would do. `nothing`: said of the routes where they stay, which calls that it ends do not. */
 export function planText(plan: PlanBody, nothing: string, style: Style): string {

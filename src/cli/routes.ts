@@ -17,7 +17,7 @@ import type {
 import type { ExitCode } from './failure.js';
 import { exitCodes, Failure, usage } from './failure.js';
 import type { Action, Operation } from './operate.js';
-import { changedText, diffText, historyText, planText, routesText } from './routes-text.js';
+import { changedText, diffText, fileLines, historyText, planText, routesText } from './routes-text.js';
 import { harmless } from './show.js';
 
 export interface ChangeFlags {
@@ -33,6 +33,8 @@ export const listRoutes =
     // Into a file or a pipe it goes as it is.
     const file = operation.world.terminal ? body.yaml.split('\n').map(harmless).join('\n') : body.yaml;
     operation.answer(body, () => (yaml ? file : routesText(body, operation.style)));
+    if (yaml)
+      for (const line of fileLines(body.fileProblems)) operation.warn(`the routes file is not in force: ${line}`);
     return exitCodes.done;
   };
 

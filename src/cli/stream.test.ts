@@ -46,7 +46,7 @@ describe('Server-Sent Events', () => {
 const body = (version: number): LiveBody =>
   ({
     at: '2026-11-30T16:22:14Z',
-    routes: { version, problem: null },
+    routes: { version, problem: null, fileProblems: [] },
     events: [],
     calls: { new: 0, legacy: 0, peeled: 0, byState: {} },
     connections: 0,

@@ -35,7 +35,7 @@ const busy: EventFigures = {
 };
 const body = (version: number, more: Partial<LiveBody> = {}): LiveBody => ({
   at: '2026-11-30T16:22:14.000Z',
-  routes: { version, problem: null },
+  routes: { version, problem: null, fileProblems: [] },
   events: [busy, quiet],
   calls: {
     new: 3,
@@ -61,9 +61,15 @@ const body = (version: number, more: Partial<LiveBody> = {}): LiveBody => ({
 });
 
 test('as lines: the whole, and each event in which something goes on', () => {
-  expect(snapshotLines(body(7, { routes: { version: 7, problem: 'the disk is full' } }))).toBe(
+  expect(
+    snapshotLines(
+      body(7, {
+        routes: { version: 7, problem: 'the disk is full', fileProblems: ['r.yaml:3: \u202ebroken; mend it'] },
+      }),
+    ),
+  ).toBe(
     '2026-11-30 16:22:14Z total version=7 connections=312 users=300 calls-new=3 calls-legacy=12 instances=0 ' +
-      'guards-tripped=1 problem="the disk is full"\n' +
+      'guards-tripped=1 problem="the disk is full" file-problem="r.yaml:3: \\\\u202ebroken; mend it"\n' +
       '2026-11-30 16:22:14Z event=call-offer route="/ canary 2.5 %; /x\\u001b[2J new (sole)" legacy=14.2/s new=0.8/s ' +
       'refusals=3 errors=1 p50=1.3ms p99=13ms\n',
   );
@@ -79,6 +85,15 @@ test('as a picture', () => {
       /^call-offer +\/ canary 2\.5 %; \/x\\u001b\[2J new \(sole\) +14\.2 +0\.8 +3 +1 +1\.3ms +13ms +▂█$/,
     ),
     expect.stringMatching(/^call-end +legacy +0 +0 +0 +0 +- +-$/),
+  ]);
+});
+
+test('a picture of a broken routes file: some of its faults, and the figures', () => {
+  const fileProblems = Array.from({ length: 20 }, (_, i) => `r.yaml:${i + 1}: \u202ebroken; mend it`);
+  const lines = pictureText(body(7, { routes: { version: 7, problem: null, fileProblems } }), style(false)).split('\n');
+  expect(lines.slice(1, 5)).toEqual([
+    ...[1, 2, 3].map((line) => `r.yaml:${line}: \\u202ebroken; mend it`),
+    'guard of / call-lifecycle tripped: 2 of 60 failed',
   ]);
 });
 

@@ -4,7 +4,7 @@ import type { EventFigures, LiveBody } from '../admin/api.js';
 import { countsText, guardState } from './calls.js';
 import { type ExitCode, exitCodes } from './failure.js';
 import { type Action, readable } from './operate.js';
-import { modeColour } from './routes-text.js';
+import { fileLines, modeColour } from './routes-text.js';
 import { counted, graph, harmless, json, millis, rate, type Style, table, time } from './show.js';
 import { liveFigures, type Seen } from './stream.js';
 
@@ -50,6 +50,9 @@ export function snapshotLines(body: LiveBody): string {
     `calls-new=${body.calls.new} calls-legacy=${body.calls.legacy} instances=${body.instances.length}`,
     ...(tripped > 0 ? [`guards-tripped=${tripped}`] : []),
     ...(body.routes.problem === null ? [] : [`problem=${JSON.stringify(harmless(body.routes.problem))}`]),
+    ...fileLines(body.routes.fileProblems)
+      .slice(0, 1)
+      .map((line) => `file-problem=${JSON.stringify(line)}`),
   ].join(' ');
   const events = body.events
     .filter((figures) => figures.rate.legacy + figures.rate.new + figures.refusals + figures.errors > 0)
@@ -91,6 +94,8 @@ function fullScreen(out: (text: string) => void, rows: () => number, style: Styl
 }
 
 const GRAPH_WIDTH = 30;
+/** Of the routes file; the figures must stay in sight. */
+const MOST_PROBLEMS = 3;
 
 export function pictureText(body: LiveBody, style: Style): string {
   const rows = body.events.map((figures) => [
@@ -118,6 +123,7 @@ export function pictureText(body: LiveBody, style: Style): string {
     `${style.bold(`routes version ${body.routes.version}`)}  ${time(body.at)}  ${counted(body.connections, 'connection')}, ` +
       `${counted(body.users, 'user')}, ${countsText(body.calls)}, ${counted(body.instances.length, 'instance')}`,
     ...(body.routes.problem === null ? [] : [style.red(harmless(body.routes.problem))]),
+    ...fileLines(body.routes.fileProblems).slice(0, MOST_PROBLEMS).map(style.red),
     ...guards,
     '',
     table(head, rows, style).trimEnd(),

@@ -62,6 +62,8 @@ export interface RouteControl {
   readonly current: RouteVersion;
   /** Null where all is well; otherwise what is wrong with the log, one line. */
   readonly problem: string | null;
+  /** Why what the routes file says is not in force, one line each with the mend; until the file is mended. */
+  readonly fileProblems: readonly string[];
   readonly where: string | null;
   /** What the change would make of the table in force. Asynchronous since an old version may have to be read from the log. */
   plan(change: Change): Promise<Planned>;

@@ -23,6 +23,8 @@ const RETRY_MS = 1_000;
 export class FollowedFile {
   /** Of the text that was last taken over, or last overruled. Each version says it. */
   hash: string | undefined;
+  /** Why what it says is not in force; none once it says something that is, or that was overruled. */
+  problems: readonly string[] = [];
   readonly #options: FollowedFileOptions;
   /** Read, and not in force since the log can't be written. */
   #waiting: ReadFile | undefined;
@@ -42,6 +44,7 @@ export class FollowedFile {
     if (!this.#waiting) return false;
     this.hash = this.#waiting.hash;
     this.#waiting = undefined;
+    this.problems = [];
     return true;
   }
 
@@ -50,10 +53,18 @@ export class FollowedFile {
     this.#options.signals.routesLoaded(this.name, table.summary, true);
   }
 
+  /** It is broken or gone, and a text that waited is no longer what it says. */
+  broken(lines: readonly string[]): void {
+    this.#retry?.cancel();
+    this.#waiting = undefined;
+    this.#reject(lines);
+  }
+
   /** The file says this now. */
   async take(control: RouteControl, read: ReadFile): Promise<void> {
     this.#retry?.cancel();
     this.#waiting = read;
+    this.problems = [];
     await this.#change(control, read, true);
   }
 
@@ -71,25 +82,35 @@ export class FollowedFile {
     // A newer text, or the red switch, came in between.
     const overruled = this.#waiting !== read;
     if (outcome.kind === 'unwritable') {
-      if (first) signals.routesRejected(this.name, [`${this.name}: not in force yet, since ${outcome.problem}`]);
-      if (!overruled) this.#tryLater(control, read);
+      const line = `${this.name}: not in force yet, since ${outcome.problem}`;
+      if (first) signals.routesRejected(this.name, [line]);
+      if (overruled) return;
+      this.problems = [line];
+      this.#tryLater(control, read);
       return;
     }
-    if (!overruled) this.#waiting = undefined;
+    if (!overruled) {
+      this.#waiting = undefined;
+      this.problems = [];
+    }
     if (outcome.kind === 'applied' || outcome.kind === 'unchanged') {
       if (!overruled) this.hash = read.hash;
       signals.routesLoaded(this.name, read.table.summary, outcome.kind === 'applied');
     } else if (outcome.kind === 'refused') {
-      signals.routesRejected(
-        this.name,
-        outcome.problems.map((problem) => `${this.name}: ${problem}`),
-      );
+      const lines = outcome.problems.map((problem) => `${this.name}: ${problem}`);
+      signals.routesRejected(this.name, lines);
+      if (!overruled) this.problems = lines;
     } else {
       const { version, actor } = outcome.current;
       signals.routesRejected(this.name, [
         `${this.name}: version ${version} by ${actor} came in between and is in force; change the file again to have it`,
       ]);
     }
+  }
+
+  #reject(lines: readonly string[]): void {
+    this.problems = lines;
+    this.#options.signals.routesRejected(this.name, lines);
   }
 
   #tryLater(control: RouteControl, read: ReadFile): void {

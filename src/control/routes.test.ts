@@ -642,9 +642,12 @@ describe('the routes file', () => {
     await save(yaml('fast'));
     const again = await start(fileLog(log), { file });
     expect(mode(again.routes)).toBe('new');
-    expect(again.told('routesRejected')).toEqual([[file, [expect.stringContaining(`${file}:3: the mode of "calls"`)]]]);
+    const broken = [expect.stringContaining(`${file}:3: the mode of "calls"`)];
+    expect(again.told('routesRejected')).toEqual([[file, broken]]);
+    expect(again.routes.fileProblems).toEqual(broken);
     await save(yaml('legacy'));
     await expect.poll(() => mode(again.routes), { timeout: 5_000 }).toBe('legacy');
+    expect(again.routes.fileProblems).toEqual([]);
     await save(yaml('fast'));
     await expect(start(testLog(), { file })).rejects.toBeInstanceOf(CannotStart);
   });
@@ -660,9 +663,41 @@ describe('the routes file', () => {
       [file, [expect.stringContaining(`${file}: not in force yet, since the log`)]],
     ]);
     expect(mode(routes)).toBe('new');
+    expect(routes.fileProblems).toEqual([expect.stringContaining('not in force yet')]);
     log.broken = null;
     await expect.poll(() => mode(routes), { timeout: 5_000 }).toBe('legacy');
     expect(log.lines.at(-1)).toMatchObject({ version: 2, kind: 'file' });
+    expect(routes.fileProblems).toEqual([]);
+  });
+
+  test('while it is broken or gone that is shown, until it says what is in force again', async () => {
+    const { file, log, save } = await setup();
+    const { routes } = await start(fileLog(log), { file });
+    expect(routes.fileProblems).toEqual([]);
+    await save(yaml('fast'));
+    await expect.poll(() => routes.fileProblems, { timeout: 5_000 }).toHaveLength(1);
+    // What an operator does meanwhile mends no file.
+    await routes.change(share(5), alice);
+    expect(routes.fileProblems).toEqual([expect.stringContaining(':3: ')]);
+    await rm(file);
+    await expect.poll(() => routes.fileProblems[0], { timeout: 5_000 }).toContain("can't be read (ENOENT)");
+    await save(yaml('new'));
+    await expect.poll(() => routes.fileProblems, { timeout: 5_000 }).toEqual([]);
+  });
+
+  test('a text that waits for the log does not come into force once the file is broken', async () => {
+    const { file, save } = await setup(yaml('new'));
+    const log = testLog();
+    const { routes } = await start(log, { file });
+    log.broken = full();
+    await save(yaml('legacy'));
+    await expect.poll(() => routes.fileProblems[0], { timeout: 5_000 }).toContain('not in force yet');
+    await save(yaml('fast'));
+    await expect.poll(() => routes.fileProblems[0], { timeout: 5_000 }).toContain('the mode of');
+    log.broken = null;
+    await routes.change(share(5), alice);
+    expect(mode(routes)).toBe('canary');
+    expect(routes.fileProblems).toEqual([expect.stringContaining('the mode of')]);
   });
 
   test('an edit that waits does not come into force behind the red switch, now or at a restart', async () => {
@@ -673,6 +708,7 @@ describe('the routes file', () => {
     await save(yaml('new'));
     await expect.poll(() => told('routesRejected').length, { timeout: 5_000 }).toBe(1);
     expect(await routes.change(red, bob)).toMatchObject({ kind: 'applied' });
+    expect(routes.fileProblems).toEqual([]);
     log.broken = null;
     await expect.poll(() => log.lines.length, { timeout: 5_000 }).toBe(2);
     expect(mode(routes)).toBe('legacy');

@@ -47,7 +47,7 @@ export async function createRoutes(options: RoutesOptions): Promise<RouteControl
         if (started) void followed.take(control, { table, hash });
         else first = { table, hash };
       },
-      onProblems: (lines) => signals.routesRejected(followed.name, lines),
+      onProblems: (lines) => followed.broken(lines),
       clock,
     });
     control.closing(() => {

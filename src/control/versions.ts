@@ -17,7 +17,9 @@ export interface VersionsOptions {
   readonly signals: Pick<Signals, 'routesChanged' | 'routesLog' | 'bound' | 'internalError'>;
   readonly clock: Clock;
   /** The routes file, where there is one. */
-  readonly followed?: { readonly hash: string | undefined; overrule(): boolean } | undefined;
+  readonly followed?:
+    | { readonly hash: string | undefined; readonly problems: readonly string[]; overrule(): boolean }
+    | undefined;
 }
 
 /** In force, and not in the log yet. */
@@ -86,6 +88,10 @@ export class Versions implements RouteControl {
 
   get where(): string | null {
     return this.#log.where;
+  }
+
+  get fileProblems(): readonly string[] {
+    return this.#followed?.problems ?? [];
   }
 
   closing(close: () => unknown): void {
