@@ -62,7 +62,13 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
       you: { actor: 'local', kind: 'operate' },
       ready: true,
       reasons: [],
-      routes: { version: 14, summary: '', log: '/etc/sigfig/routes.yaml.history.jsonl', problem: null },
+      routes: {
+        version: 14,
+        summary: '',
+        log: '/etc/sigfig/routes.yaml.history.jsonl',
+        problem: null,
+        fileProblems: [],
+      },
       legacy: [{ url: 'http://10.0.0.7:4000', reachable: true }],
       instances: instances(Date.now()),
       guard: [],
@@ -74,6 +80,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
       reason: 'five percent more',
       namespaces,
       yaml: '',
+      fileProblems: [],
     }),
     '/api/routes/history': (): HistoryBody => ({ versions, more: true }),
     '/api/calls': (query): CallsBody => {
@@ -237,7 +244,7 @@ function figures(size: Size, namespaces: RoutesBody['namespaces'], calls: number
   );
   return {
     at: new Date(now).toISOString(),
-    routes: { version: 14, problem: null },
+    routes: { version: 14, problem: null, fileProblems: [] },
     events,
     calls: counts(calls),
     connections: calls * 3,
