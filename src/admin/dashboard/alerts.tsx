@@ -1,6 +1,6 @@
-// What needs an operator now: a guard that tripped, a log that can't be written, an instance that is not ready.
+// What needs an operator now: a guard that tripped, a log that can't be written, a broken routes file, an instance that is not ready.
 // Knows nothing of how it is mended beyond the words it is given.
-import type { GuardBody, StatusBody } from '../api.js';
+import type { GuardBody, LiveBody, StatusBody } from '../api.js';
 import { guardTripped } from './format.js';
 import { useShared } from './shared.js';
 
@@ -16,6 +16,7 @@ export function Alerts({ status }: { readonly status: StatusBody | null }) {
       ...guardTripped(guard, isSole(guard), now),
     })),
     ...(live.routes.problem ? [{ key: 'log', title: 'Route log:', text: live.routes.problem }] : []),
+    ...fileAlert(live.routes.fileProblems),
     ...(status && !status.ready ? [{ key: 'ready', title: 'Not ready:', text: status.reasons.join('; ') }] : []),
     ...down.map(({ url }) => ({ key: url, title: 'Legacy not reachable:', text: url })),
   ];
@@ -29,4 +30,14 @@ export function Alerts({ status }: { readonly status: StatusBody | null }) {
       ))}
     </div>
   );
+}
+
+/** Of a file with many faults the first ones. */
+const SHOWN = 3;
+
+function fileAlert(problems: LiveBody['routes']['fileProblems']) {
+  if (problems.length === 0) return [];
+  const more = problems.length > SHOWN ? ` (and ${problems.length - SHOWN} more)` : '';
+  const text = `${problems.slice(0, SHOWN).join('; ')}${more}`;
+  return [{ key: 'file', title: 'The routes file is not in force:', text }];
 }

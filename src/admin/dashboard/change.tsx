@@ -37,7 +37,8 @@ export function ChangeDialog({ flip, onClosed }: Props) {
   const preview = usePreview(client, 'api/routes/set', asked.ok ? { ...asked.request } : null);
   const newest = Math.max(commit.conflict ?? 0, live.routes.version);
   const behind = newest > version;
-  const something = preview.plan !== null && preview.plan.differences.length > 0;
+  const { plan } = preview;
+  const something = plan !== null && (plan.differences.length > 0 || plan.namespaces.named.length > 0);
   const ready = mayChange && asked.ok && !behind && !preview.busy && something && reason.trim() !== '' && !commit.busy;
 
   const set = (change: Partial<Draft>) => {

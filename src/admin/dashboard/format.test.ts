@@ -91,6 +91,7 @@ describe('what a change changes besides mode and share', () => {
     ['exclusions', canary(), canary({ exclude: { users: ['x'], conversations: [] } }), ['never x']],
     ['the salt', canary(), canary({ salt: 'z' }), ['another salt, so another share']],
     ['the fallback', route({ mode: 'new' }), route({ mode: 'new', fallback: 'legacy' }), ['falls back to legacy']],
+    ['the way back, where a fallback means nothing', canary(), route({ mode: 'legacy' }), []],
     ['a guard that goes', route({ mode: 'new' }), route({ mode: 'new', guard: null }), ['guard off']],
     [
       'limits',

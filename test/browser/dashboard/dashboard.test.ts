@@ -231,6 +231,26 @@ describe('an operator', () => {
     const { namespaces } = await ask<RoutesBody>('routes');
     expect(namespaces['/meetings']?.['call-renegotiation']).toMatchObject({ mode: 'canary', canary: { percent: 1 } });
     expect(namespaces['/']?.['call-lifecycle'].mode).toBe('legacy');
+
+    // A namespace that is named and stays on the legacy is a change too.
+    await operator.page.getByLabel('Namespace', { exact: true }).fill('/rooms');
+    await operator.page.keyboard.press('Enter');
+    expect(await operator.dryRun()).toContain('adds the namespace /rooms to the table');
+    await operator.confirm('Set to legacy', 'named, to be seen');
+    await operator.region('Namespace /rooms').getByText('legacy', { exact: true }).first().waitFor();
+  });
+
+  test('sees that the routes file is broken, until it is mended', async () => {
+    const operator = await arrive();
+    // This one is in force never, so that it is not waited for until there is one that is.
+    const broken = stack.proxy.setRoutes('namespaces:\n  /: { calls: nwe }\n');
+    const alert = operator.page.getByText('The routes file is not in force:');
+    await alert.waitFor();
+    await operator.sees(/routes\.yaml:2: .*nwe/);
+    expect(await operator.faults()).toEqual([]);
+    await stack.proxy.setRoutes('namespaces:\n  /: { calls: new }\n');
+    await broken;
+    await alert.waitFor({ state: 'detached' });
   });
 
   test('changes all groups: sees in what they differ, and what is shown is what all of them get', async () => {
