@@ -45,7 +45,10 @@ export interface InstanceBody {
 export interface GuardBody {
   readonly ns: string;
   readonly group: Group;
-  /** `off`: no limits, or all on the legacy. `inconclusive`: too few samples, which is never a pass. */
+  /**
+   * `off`: no limits, or all on the legacy. `inconclusive`: too few samples, or too few beside those of one user or conversation
+   * that most faults are of (then with a `reason`); never a pass.
+   */
   readonly state: 'off' | 'inconclusive' | 'well' | 'tripped';
   readonly limits: GuardLimits | null;
   /** The worst event of the group within the window. */
@@ -57,6 +60,7 @@ export interface GuardBody {
     readonly p99Ms: number | null;
   };
   readonly trippedAt: string | null;
+  /** Why it tripped; else null, or which figures are over a limit that are one user's or one conversation's for the most. */
   readonly reason: string | null;
 }
 

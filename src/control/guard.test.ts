@@ -210,8 +210,16 @@ describe('a limit that is crossed', () => {
     const b = await bed();
     b.play('call-offer', 60, { ...faults, user: () => 'mallory' });
     await b.second();
-    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', trippedAt: null });
+    const reason = expect.stringMatching(
+      /^call-offer: .*one user's or one conversation's, and \d+ samples beside that/,
+    );
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', trippedAt: null, reason });
     expect(b.versions).toEqual([]);
+    // The figures of other events hide it not.
+    b.play('call-answer', 45, {});
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', reason });
+    b.play('call-end', 70, {});
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'well', reason, figures: { event: 'call-end' } });
     b.play('call-offer', 60, { ...faults, user: (i) => `user ${i % 3}` });
     await b.second();
     expect(b.state('call-lifecycle')?.state).toBe('tripped');
@@ -245,7 +253,8 @@ describe('what does not cross a limit', () => {
     b.play('call-offer', 49, { errors: 49 });
     await b.second();
     expect(b.versions).toEqual([]);
-    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', figures: { samples: 49, errors: 49 } });
+    const figures = { samples: 49, errors: 49 };
+    expect(b.state('call-lifecycle')).toMatchObject({ state: 'inconclusive', figures, reason: null });
   });
 
   it('samples that are spread over more than the window', async () => {

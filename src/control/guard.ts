@@ -14,7 +14,10 @@ import { SlidingWindow } from './window.js';
 export interface GuardState {
   readonly ns: string;
   readonly group: Group;
-  /** `off`: no limits, or all on the legacy. `inconclusive`: too few samples, which is never a pass. */
+  /**
+   * `off`: no limits, or all on the legacy. `inconclusive`: too few samples, or too few beside those of one user or conversation
+   * that most faults are of; never a pass.
+   */
   readonly state: 'off' | 'inconclusive' | 'well' | 'tripped';
   readonly limits: GuardLimits | null;
   /** The worst event of the group within the window. */
@@ -27,6 +30,7 @@ export interface GuardState {
   };
   /** ISO 8601, UTC. */
   readonly trippedAt: string | null;
+  /** Why it tripped; else null, or which event has figures over a limit that are one user's or one conversation's for the most. */
   readonly reason: string | null;
 }
 
@@ -158,7 +162,7 @@ export class Guard implements GuardView {
       const limits = limitsOf(guarded);
       if (!limits || this.#flipping.has(key)) continue;
       if (tripped && !route.sole) continue;
-      const worst = this.#worst(guarded, limits, now);
+      const worst = worstOf(verdictsOf(guarded, limits, now));
       if (tripped) this.#guarded.set(key, { ...guarded, tripped: calmed(tripped, worst, limits, now) });
       else if (worst?.state === 'over') {
         if (route.sole) this.#alarm(guarded, worst.reason, now);
@@ -253,7 +257,9 @@ export class Guard implements GuardView {
   #stateOf(guarded: Guarded): GuardState {
     const { ns, group, route, tripped } = guarded;
     const limits = limitsOf(guarded);
-    const worst = limits && this.#worst(guarded, limits, this.#clock.now());
+    const verdicts = limits ? verdictsOf(guarded, limits, this.#clock.now()) : [];
+    const worst = worstOf(verdicts);
+    const single = verdicts.find((verdict) => verdict.state !== 'over' && verdict.reason !== undefined);
     return {
       ns,
       group,
@@ -267,20 +273,20 @@ export class Guard implements GuardView {
       limits: route.guard,
       figures: worst?.figures ?? { event: null, samples: 0, errors: 0, refusals: 0, p99Ms: null },
       trippedAt: tripped?.at ?? null,
-      reason: tripped?.reason ?? null,
+      reason: tripped?.reason ?? single?.reason ?? null,
     };
   }
-
-  /** The event that comes closest to a limit, or is furthest over it; where none has enough samples, the one with the most. */
-  #worst({ group, windows }: Guarded, limits: GuardLimits, now: number): Verdict | null {
-    let worst: Verdict | null = null;
-    for (const [event, window] of windows) {
-      const verdict = judge(event, window, limits, now, group === 'call-lifecycle' && isRelay(event));
-      if (verdict && (!worst || worse(verdict, worst))) worst = verdict;
-    }
-    return worst;
-  }
 }
+
+/** Of each event on which there is one. */
+const verdictsOf = ({ group, windows }: Guarded, limits: GuardLimits, now: number): readonly Verdict[] =>
+  [...windows].flatMap(
+    ([event, window]) => judge(event, window, limits, now, group === 'call-lifecycle' && isRelay(event)) ?? [],
+  );
+
+/** The event that comes closest to a limit, or is furthest over it; where none has enough samples, the one with the most. */
+const worstOf = (verdicts: readonly Verdict[]): Verdict | null =>
+  verdicts.reduce<Verdict | null>((worst, verdict) => (worst && !worse(verdict, worst) ? worst : verdict), null);
 
 const keyOf = (ns: string, group: Group): string => `${ns}\n${group}`;
 

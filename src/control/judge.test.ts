@@ -105,7 +105,7 @@ describe('faults of one user, or of one conversation', () => {
         made.served(now, kind === 'slow' ? 2_000 : 1, whose);
       }
     }
-    return judge('call-offer', made, limits, now, false)?.state;
+    return judge('call-offer', made, limits, now, false);
   };
   const several: Faults = Array.from({ length: 3 }, (_, i) => [`user ${i}`, `c${i}`, 20] as const);
 
@@ -150,8 +150,23 @@ describe('faults of one user, or of one conversation', () => {
         'inconclusive',
       ],
     ])('%s', (_name, others, faults, state) => {
-      expect(played(kind, others, faults)).toBe(state);
+      expect(played(kind, others, faults)?.state).toBe(state);
     });
+  });
+
+  it("that it is one user's is said, where nothing is concluded and where it is well without", () => {
+    expect(played('errors', 7, [['mallory', 'c#', 60]])).toMatchObject({
+      state: 'inconclusive',
+      reason:
+        "call-offer: 60 of 67 (89.6 %, limit 1 %) ended in an internal error; most of it one user's or one conversation's, and 7 samples beside that are too few to judge by",
+    });
+    expect(played('refusals', 60, [['mallory', 'c#', 60]])).toMatchObject({
+      state: 'well',
+      reason:
+        "call-offer: 60 of 120 (50 %, limit 5 %) could not be served, which a legacy never says; most of it one user's or one conversation's, without which it is within the limit",
+    });
+    expect(played('errors', 20, [])).not.toHaveProperty('reason');
+    expect(played('errors', 90, [])).not.toHaveProperty('reason');
   });
 
   it("one kind of fault that is one user's hides none that is not", () => {

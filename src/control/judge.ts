@@ -12,10 +12,13 @@ export interface Figures {
 }
 
 export type Verdict =
-  /** Too few samples to say anything, or too few beside those of the one user or conversation that most faults are of. */
-  | { readonly state: 'inconclusive'; readonly figures: Figures }
-  /** `pressure`: the largest figure as a share of its limit. */
-  | { readonly state: 'well'; readonly figures: Figures; readonly pressure: number }
+  /**
+   * Too few samples to say anything, or too few beside those of the one user or conversation that most faults are of; the latter
+   * with a `reason`.
+   */
+  | { readonly state: 'inconclusive'; readonly figures: Figures; readonly reason?: string }
+  /** `pressure`: the largest figure as a share of its limit. `reason`: a figure is over one, but for a single user or conversation. */
+  | { readonly state: 'well'; readonly figures: Figures; readonly pressure: number; readonly reason?: string }
   | { readonly state: 'over'; readonly figures: Figures; readonly pressure: number; readonly reason: string };
 
 /**
@@ -63,9 +66,15 @@ export function judge(
   const without = over.map((measure) => ({ measure, ...beside(measure, loudest[measure.fault]) }));
   const crossed = without.filter(({ share, of, measure }) => of * 2 >= limits.minSamples && share > measure.limit);
   if (crossed.length === 0) {
-    return without.every(({ of }) => of >= limits.minSamples)
-      ? { state: 'well', figures, pressure: 1 }
-      : { state: 'inconclusive', figures };
+    const least = without.reduce((a, b) => (b.of < a.of ? b : a));
+    const most = `${event}: ${least.measure.reason()}; most of it one user's or one conversation's`;
+    return least.of >= limits.minSamples
+      ? { state: 'well', figures, pressure: 1, reason: `${most}, without which it is within the limit` }
+      : {
+          state: 'inconclusive',
+          figures,
+          reason: `${most}, and ${least.of} samples beside that are too few to judge by`,
+        };
   }
   const most = crossed.map(({ measure }) => measure).reduce(higher);
   const reason = `${event}: ${most.reason()}, in the last ${round(limits.windowMs / 1000)} s`;
