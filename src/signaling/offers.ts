@@ -10,7 +10,7 @@ import { type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Command } from './commands.js';
 import { whoseOf } from './deliver.js';
 import type { EarlyCandidates } from './early.js';
-import type { Ownership } from './ownership.js';
+import type { OfferRoute, Ownership } from './ownership.js';
 
 export type OfferOutcome =
   | { readonly kind: 'stepped'; readonly step: Step }
@@ -31,8 +31,10 @@ export interface Offer {
   readonly user: UserId;
   readonly command: Command;
   readonly accepting: Accepting;
-  /** What the table said when it came. `sole`: the legacy's handlers are gone, nothing goes back to it. */
-  readonly route: { readonly sole: boolean; readonly fallback: boolean; excludes(user: UserId): boolean };
+  /** What the table said when it came. */
+  readonly route: OfferRoute;
+  /** It is here only since the new path had its conversation, or was accepting an offer for it. */
+  readonly rides: boolean;
 }
 
 type HeldCandidate = ReturnType<EarlyCandidates['take']>[number];
@@ -89,6 +91,9 @@ export class Offers {
     let session = this.#session(key);
     if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
 
+    // Whatever it rode on is over: the table decides of a call that begins with this one.
+    if (offer.rides && route.wanted.path === 'legacy') return this.#toLegacy(offer, route.wanted.because);
+
     const started = performance.now();
     const found = await this.#participants(offer);
     waited(performance.now() - started);
@@ -108,8 +113,7 @@ export class Offers {
       return route.sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
     }
     const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
-    // Its sender, too: it may have come while the callee's own offer was being accepted.
-    if (route.excludes(callee) || route.excludes(user)) return this.#toLegacy(offer, 'excluded');
+    if (route.excludes(callee)) return this.#toLegacy(offer, 'excluded');
     if (!route.sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
       return this.#toLegacy(offer, 'callee-not-here');
     return this.#step(offer, found.participants);

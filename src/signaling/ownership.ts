@@ -1,10 +1,10 @@
 // Which path owns the call that an event is about: gathers the facts for `decide` (session, claims, what ended lately, the
 // table) and keeps those that signaling itself makes. Knows no payloads beyond their conversation, and no transport.
-import type { ConversationId, Namespace, SocketRef, UserId } from '../base/ids.js';
+import type { ConversationId, SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey } from '../call/session.js';
 import { decide } from '../routing/decide.js';
-import { type Group, groups } from '../routing/route.js';
+import { type Group, groups, type Wanted } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
 import { type Accepting, AcceptingOffers } from './accepting.js';
 import type { WantedRelays } from './asked.js';
@@ -27,6 +27,14 @@ const acceptingAtMost = 30_000;
 export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string | undefined): CallKey | undefined {
   if (conversationId === undefined) return undefined;
   return { ns: event.peer.ref.ns, conversationId: conversationId as ConversationId };
+}
+
+export interface OfferRoute {
+  /** The legacy's handlers are gone, nothing goes back to it. */
+  readonly sole: boolean;
+  readonly fallback: boolean;
+  readonly wanted: Wanted;
+  excludes(callee: UserId): boolean;
 }
 
 const relays: readonly Group[] = ['ice-candidate', 'call-renegotiation'];
@@ -80,14 +88,15 @@ export class Ownership {
     );
   }
 
-  /** What the table in force says of offers in this namespace. */
-  offerRoute(ns: Namespace): { readonly sole: boolean; readonly fallback: boolean; excludes(user: UserId): boolean } {
+  /** What the table in force says of this user's offer. */
+  offerRoute({ ns, conversationId }: CallKey, user: UserId): OfferRoute {
     const table = this.#deps.routes();
     const { sole, fallback } = table.route(ns, 'call-offer');
     return {
       sole,
       fallback: !sole && fallback === 'legacy',
-      excludes: (user) => !sole && table.excludes(ns, 'call-offer', user),
+      wanted: table.wants(ns, 'call-offer', conversationId, user),
+      excludes: (callee) => !sole && table.excludes(ns, 'call-offer', callee),
     };
   }
 

@@ -324,6 +324,58 @@ describe('what goes back to the legacy', () => {
     expect(b.toLegacy).toEqual(['a call-offer', 'b call-offer']);
   });
 
+  const canary = (more: string) => `namespaces: { /: { calls: { mode: canary, ${more} } } }`;
+  describe.each([
+    ['offers while the callee whom it excludes', canary('percent: 100, exclude: { users: [bob] }'), 'excluded'],
+    ['offers while a user of its list, and is not in it,', canary('percent: 0, users: [alice]'), 'token-expired'],
+  ])('an offer of whoever a canary leaves to the legacy, who %s', (_who, routes, because) => {
+    it('does not get onto the new path by the other one’s offer', async () => {
+      const b = bench(routes);
+      b.knows('bob');
+      const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];
+      b.emit(alice, 'call-offer', offer);
+      expect(b.emit(bob, 'call-offer', offer).because).toBe('claimed');
+      await settle();
+      expect([b.live(), b.toLegacy]).toEqual([null, []]);
+      b.asks[0]!.answer(
+        because === 'excluded'
+          ? { kind: 'granted', membership: { participants: ['alice', 'bob'] as [UserId, UserId] } }
+          : { kind: 'token-expired' },
+      );
+      await settle();
+      expect(b.live()).toBeNull();
+      expect(b.toLegacy).toEqual(['a call-offer', 'b call-offer']);
+      const paths = b.signals.events.filter(({ what }) => what === 'decided').map(({ args }) => args[1]);
+      expect(paths).toEqual([
+        { path: 'legacy', because },
+        { path: 'legacy', because: 'canary' },
+      ]);
+    });
+  });
+
+  it('an offer that waited for one that is refused: the table decides of it, as it is by then', async () => {
+    const b = bench(canary('percent: 0, users: [alice]'));
+    b.knows('bob');
+    const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];
+    b.emit(alice, 'call-offer', offer);
+    const second = b.emit(bob, 'call-offer', offer);
+    b.asks[0]!.answer({ kind: 'not-participant' });
+    await settle();
+    expect([b.live(), b.toLegacy, second.acks]).toEqual([null, ['b call-offer'], []]);
+  });
+
+  it('an offer that waited for one that is accepted is refused over it', async () => {
+    const b = bench(canary('percent: 0, users: [alice]'));
+    b.knows('bob');
+    const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];
+    const first = b.emit(alice, 'call-offer', offer);
+    const second = b.emit(bob, 'call-offer', offer);
+    b.asks[0]!.answer({ kind: 'granted', membership: { participants: ['alice', 'bob'] as [UserId, UserId] } });
+    await settle();
+    expect([first.acks, second.acks]).toEqual([[{ ok: true }], [{ ok: false, error: 'Call already in progress' }]]);
+    expect(b.toLegacy).toEqual([]);
+  });
+
   it('everything of a sender that we could not verify', async () => {
     const b = bench();
     const stranger = b.connect(undefined, 's');

@@ -311,9 +311,10 @@ export class Signaling implements Service {
     const { signals } = this.#deps;
     const started = performance.now();
     let waited = 0;
-    const route = this.#ownership.offerRoute(key.ns);
+    const route = this.#ownership.offerRoute(key, by.user);
+    const rides = decision.because === 'owned' || decision.because === 'claimed';
     const outcome = await this.#offers
-      .accept({ key, event: tracked.event, user: by.user, command, accepting, route }, (ms) => {
+      .accept({ key, event: tracked.event, user: by.user, command, accepting, route, rides }, (ms) => {
         waited += ms;
       })
       .catch((error) => {

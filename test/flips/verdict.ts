@@ -155,9 +155,13 @@ function canary(world: World): string[] {
   const least = new Map<string, number>();
   const most = new Map<string, number>();
   for (const { said, decision, table } of world.fates.values()) {
-    const share = table.route('/', 'call-offer').canary?.percent;
-    if (said.name !== 'call-offer' || decision.because !== 'canary' || share === undefined) continue;
-    const { conversationId } = said;
+    const drawn = table.route('/', 'call-offer').canary;
+    if (said.name !== 'call-offer' || decision.because !== 'canary' || drawn === null) continue;
+    const { conversationId, user } = said;
+    const { percent: share, exclude } = drawn;
+    const lists = [drawn.conversations, drawn.users, exclude.conversations, exclude.users];
+    // Lists say of some what the share does not.
+    if (lists.some((list) => list.includes(conversationId) || list.includes(user))) continue;
     if (decision.path === 'new') least.set(conversationId, Math.min(share, least.get(conversationId) ?? 100));
     else most.set(conversationId, Math.max(share, most.get(conversationId) ?? 0));
   }

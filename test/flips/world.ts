@@ -48,8 +48,9 @@ export type CallState = 'pending' | 'live' | 'over';
 export interface Fate {
   readonly said: Said;
   readonly decision: Decision;
-  /** The table that was in force. */
+  /** The table that was in force, and how many had been before it. */
   readonly table: RouteTable;
+  readonly tables: number;
   /** Of the call that it is about, when it was decided; and when it was forwarded or acknowledged here. */
   readonly atDecision: CallState;
   atEnd: CallState | undefined;
@@ -65,7 +66,6 @@ export class World {
   /** What happened at the proxy, in its order, for whoever reads of a broken rule. */
   readonly story: string[] = [];
   readonly clock = manualClock();
-  table: RouteTable;
   instance: ReturnType<World['startInstance']>;
   readonly #links = new Links();
   readonly #legacy: PlayedLegacy;
@@ -73,16 +73,26 @@ export class World {
   readonly #connected = new Map<Browser, Carrier>();
   readonly #left = new Map<string, Map<string, string>>();
   readonly #ending: Promise<void>[] = [];
+  readonly #tables: RouteTable[] = [];
   #tags = 0;
   #callIds = 0;
 
   constructor(table: RouteTable) {
-    this.table = table;
+    this.#tables.push(table);
     this.#legacy = new PlayedLegacy(this.#links, {
       arrived: (_name, payload) => this.atLegacy.push(this.#saidIn([payload])),
       accepted: (tag) => this.#accepted(tag, 'legacy'),
     });
     this.instance = this.startInstance();
+  }
+
+  /** The one in force. */
+  get table(): RouteTable {
+    return this.#tables.at(-1) as RouteTable;
+  }
+
+  set table(table: RouteTable) {
+    this.#tables.push(table);
   }
 
   /** A sigfig that knows nothing but the table in force. */
@@ -248,7 +258,12 @@ export class World {
     if (call.path !== null) this.faults.push(`${tag} was accepted by ${call.path} and by ${path}`);
     call.path = path;
     this.story.push(`${call.conversationId} ${tag} accepted by ${path}`);
-    if (path === 'new') call.callId = this.#session(call.conversationId)?.callId;
+    if (path !== 'new') return;
+    call.callId = this.#session(call.conversationId)?.callId;
+    const offered = this.fates.get(call.offer)?.tables ?? 0;
+    if (this.#tables.slice(offered).every((table) => isExcluded(table, call.offer))) {
+      this.faults.push(`${shown(call.offer)} was accepted here, and every table since excluded it`);
+    }
   }
 
   /** Sees each event as the service gets it, and what was decided of it. */
@@ -268,7 +283,8 @@ export class World {
         if (this.fates.has(said)) this.faults.push(`${shown(said)} was decided twice`);
         const { path, because } = routed.decision;
         this.story.push(`${shown(said)}: ${path} (${because}), its call ${atDecision} [${table.summary}]`);
-        this.fates.set(said, { said, decision: routed.decision, table, atDecision, atEnd: undefined });
+        const tables = this.#tables.length - 1;
+        this.fates.set(said, { said, decision: routed.decision, table, tables, atDecision, atEnd: undefined });
         return routed;
       },
     };
@@ -290,8 +306,9 @@ export class World {
     if (!call || call.path === 'new') return;
     if (said.name === 'call-offer') {
       for (const group of ['ice-candidate', 'call-renegotiation'] as const) {
-        const wanted = this.table.wants('/', groups[group][0] as string, said.conversationId, said.user);
-        if (wanted.path === 'new') call.peeled.add(group);
+        const event = groups[group][0] as string;
+        const wanted = this.table.wants('/', event, said.conversationId, said.user);
+        if (wanted.path === 'new' && !this.table.excludes('/', event, calleeOf(said))) call.peeled.add(group);
       }
     }
     if (said.name === 'call-answer' || said.name === 'call-rejoin-offer') call.seats.add(said.device);
@@ -334,6 +351,22 @@ export class World {
 
 export const shown = ({ name, device, n, about, conversationId }: Said): string =>
   `${conversationId} ${name} ${device}#${n} about ${about ?? 'no call'}`;
+
+const calleeOf = ({ conversationId, user }: Said): string =>
+  conversationId
+    .split(':')
+    .slice(1)
+    .find((id) => id !== user) as string;
+
+/** Whether a canary never takes a call that this offer begins. */
+function isExcluded(table: RouteTable, offer: Said): boolean {
+  const exclude = table.route('/', 'call-offer').canary?.exclude;
+  if (!exclude) return false;
+  return (
+    exclude.conversations.includes(offer.conversationId) ||
+    [offer.user, calleeOf(offer)].some((user) => exclude.users.includes(user))
+  );
+}
 
 /** Tickets are a question with an answer that comes when it comes; then they are known. */
 function slowMemberships(links: Links): Memberships {
