@@ -197,6 +197,7 @@ export function fakeCalls(all: LiveCall[] = []): FakeCalls {
       const entry = { at: call.createdAt, from: 'IDLE', to: call.state, because: 'offer', event: 'call-offer' };
       return { call, timeline: [entry], ns: call.ns, conversationId: call.conversationId };
     },
+    ids: async (prefix) => all.map(({ id }) => id).filter((id) => id.startsWith(prefix)),
     async end(id) {
       const call = all.find((one) => one.id === id);
       if (!call) return 'unknown';

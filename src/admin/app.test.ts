@@ -351,6 +351,27 @@ describe('calls', () => {
       { actor: 'local', via: 'api', did: 'end call a', reason: 'stuck' },
     ]);
   });
+
+  it('are known by how their id begins, from 4 characters on and where no other begins so', async () => {
+    const ids = ['8c1f-1', '8c1f-2', '8c1e-1', '77', '7777'];
+    const bed = await started({ calls: fakeCalls(ids.map((id) => call(id, 'new'))) });
+    expect((await bed.ask('/api/calls/8c1e')).body).toMatchObject({ id: '8c1e-1', namespace: '/' });
+    // An exact one is no beginning.
+    expect((await bed.ask('/api/calls/77')).body).toMatchObject({ id: '77' });
+    expect((await bed.ask('/api/calls/777')).status).toBe(404);
+    for (const told of [await bed.ask('/api/calls/8c1f'), await bed.ask('/api/calls/8c1f/end', { body: {} })]) {
+      expect(told.status).toBe(404);
+      expect(told.body.problems).toEqual([
+        'the ids of 2 calls begin with "8c1f"; write more of it, as "sigfig calls list" shows it',
+      ]);
+    }
+    expect(bed.calls.all).toHaveLength(ids.length);
+    expect((await bed.ask('/api/calls/8c1f-2/end', { body: {} })).body).toEqual({ id: '8c1f-2', ended: true });
+    expect((await bed.ask('/api/calls/8c1f/end', { body: {} })).body).toEqual({ id: '8c1f-1', ended: true });
+    expect((await bed.ask('/api/calls/8c1f')).body.problems).toEqual([
+      'no call "8c1f" is known; "sigfig calls list" shows the live ones',
+    ]);
+  });
 });
 
 describe('the history', () => {

@@ -129,21 +129,29 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
       requests.noQuery,
       ({ id, who }) =>
         inTurn('call', id, who, async () => {
-          const found = await deps.calls.show(id);
-          if (!found) return noSuchCall(id);
-          const { ns: namespace, conversationId, call, timeline } = found;
-          return answer({ id, namespace, conversationId, call, timeline } satisfies CallBody);
+          const show = async (whole: string): Promise<Answer | null> => {
+            const found = await deps.calls.show(whole);
+            if (!found) return null;
+            const { ns: namespace, conversationId, call, timeline } = found;
+            return answer({ id: whole, namespace, conversationId, call, timeline } satisfies CallBody);
+          };
+          return byId(deps.calls, id, show);
         }),
       cost.call,
     ),
     post('/api/calls/:id/end', 'operate', requests.endRequest, async ({ id, input, who }) => {
-      const outcome = await deps.calls.end(id);
-      if (outcome === 'unknown') return noSuchCall(id);
-      if (outcome === 'legacy') {
-        return refuse('legacy-call', [`the legacy owns the call ${requests.shown(id)}; it can only be ended there`]);
-      }
-      deps.signals.operated({ ...who, did: `end call ${id}`, reason: input.reason ?? '' });
-      return answer({ id, ended: true } satisfies EndedBody);
+      const end = async (whole: string): Promise<Answer | null> => {
+        const outcome = await deps.calls.end(whole);
+        if (outcome === 'unknown') return null;
+        if (outcome === 'legacy') {
+          return refuse('legacy-call', [
+            `the legacy owns the call ${requests.shown(whole)}; it can only be ended there`,
+          ]);
+        }
+        deps.signals.operated({ ...who, did: `end call ${whole}`, reason: input.reason ?? '' });
+        return answer({ id: whole, ended: true } satisfies EndedBody);
+      };
+      return byId(deps.calls, id, end);
     }),
     get(
       '/api/live',
@@ -165,6 +173,19 @@ const turnsOf =
       headers: { 'retry-after': '1' },
     });
   };
+
+/** By a whole id, or by how the id of one call begins. `run`: null where no call has that id. */
+async function byId(calls: LiveCalls, id: string, run: (whole: string) => Promise<Answer | null>): Promise<Answer> {
+  const exact = await run(id);
+  if (exact || id.length < SHORTEST_PREFIX) return exact ?? noSuchCall(id);
+  const [only, ...others] = await calls.ids(id);
+  if (only === undefined) return noSuchCall(id);
+  if (others.length === 0) return (await run(only)) ?? noSuchCall(only);
+  const what = `the ids of ${others.length + 1} calls begin with ${requests.shown(id)}`;
+  return refuse('not-found', [`${what}; write more of it, as "sigfig calls list" shows it`]);
+}
+/** A shorter one would be a slip. */
+const SHORTEST_PREFIX = 4;
 
 const noSuchCall = (id: string): Answer =>
   refuse('not-found', [`no call ${requests.shown(id)} is known; "sigfig calls list" shows the live ones`]);

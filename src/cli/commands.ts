@@ -171,21 +171,22 @@ function addCalls(tree: Tree): void {
   const show = leaf(tree, parent, {
     name: 'show',
     says: 'one call, live or ended lately: its states with times and reasons',
-    example: 'sigfig calls show 8c1f0e52-3d0e-4a7b-9c41-5f2be07d19a3',
-  }).argument('<id>', WHOLE_ID, values.callId);
+    example: 'sigfig calls show 8c1f0e52',
+  }).argument('<id>', CALL_ID, values.callId);
   act(tree, show, async () => (await calls()).showCall(show.args[0] ?? ''));
 
   const end = leaf(tree, parent, {
     name: 'end',
     says: 'end a call of the new path for both of its users',
-    example: 'sigfig calls end 8c1f0e52-3d0e-4a7b-9c41-5f2be07d19a3 --reason "asked for by the caller"',
+    example: 'sigfig calls end 8c1f0e52 --reason "asked for by the caller"',
   })
-    .argument('<id>', WHOLE_ID, values.callId)
+    .argument('<id>', CALL_ID, values.callId)
     .option('--reason <text>', 'why; asked for on a terminal');
   act(tree, end, async () => (await calls()).endCall(end.args[0] ?? '', end.opts().reason));
 }
 
-const WHOLE_ID = 'the whole id, as "sigfig calls list" shows it';
+const CALL_ID =
+  'the id that "sigfig calls list" shows, or how it begins: 4 characters at least, where no other begins so';
 const TARGETS = ['calls', ...groupNames];
 const MODES = ['legacy', 'new', 'canary'];
 const STATES = ['OFFERING', 'CONNECTED', 'RENEGOTIATING', 'AWAITING_REJOIN', 'UNKNOWN'];

@@ -53,7 +53,7 @@ describe('how it ends', () => {
   test.each([['calls show'], ['calls end --reason x']])('%s of an empty id asks nothing', async (words) => {
     const { code, err } = await run([...words.split(' '), '']);
     expect({ code, asked }).toEqual({ code: 2, asked: [] });
-    expect(err).toContain('Write the whole id; "sigfig calls list" shows it');
+    expect(err).toContain('Write its id, or how it begins; "sigfig calls list" shows it');
   });
 
   test.each([

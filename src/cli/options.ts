@@ -19,7 +19,8 @@ export function list(text: string, before: readonly string[] | undefined): reado
 
 /** A call's; asked for without one, the API would answer about something else. */
 export function callId(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('Write the whole id; "sigfig calls list" shows it');
+  if (text.trim() === '')
+    throw new InvalidArgumentError('Write its id, or how it begins; "sigfig calls list" shows it');
   return text;
 }
 

@@ -214,6 +214,17 @@ describe('one call', () => {
     expect(await b.live.end('c-1')).toBe('unknown');
   });
 
+  it('is found by how its id begins: a live one, one of the legacy’s, and one that has ended', async () => {
+    const b = bench();
+    await b.offer(1, 'abcd-1');
+    await b.offer(2, 'abce-2');
+    b.legacyCall('abcf-3');
+    await b.live.end('abce-2');
+    expect([...(await b.live.ids('abc'))].sort()).toEqual(['abcd-1', 'abce-2', 'abcf-3']);
+    expect(await b.live.ids('abce')).toEqual(['abce-2']);
+    expect(await b.live.ids('bcd')).toEqual([]);
+  });
+
   it('is not taken for a later one of the same conversation', async () => {
     const b = bench();
     await b.offer(1);

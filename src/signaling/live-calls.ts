@@ -32,7 +32,7 @@ export interface OperatedCalls {
 export interface LiveCallsDeps {
   readonly store: SessionStore;
   readonly signaling: OperatedCalls;
-  readonly timelines: Pick<Timelines, 'of' | 'about'>;
+  readonly timelines: Pick<Timelines, 'of' | 'about' | 'ids'>;
   readonly signals: Pick<Signals, 'internalError'>;
 }
 
@@ -124,6 +124,14 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
       const key = call ?? timeline;
       if (!key) return null;
       return { call, timeline: timeline?.entries ?? [], ns: key.ns, conversationId: key.conversationId };
+    },
+
+    async ids(prefix) {
+      const found = new Set(timelines.ids(prefix));
+      const look = (id: string): void => void (id.startsWith(prefix) && found.add(id));
+      for await (const some of chunks(store.all())) for (const { callId } of some) look(callId);
+      for await (const some of chunks(legacyCalls.calls())) for (const { id } of some) look(id);
+      return [...found];
     },
 
     async end(id) {

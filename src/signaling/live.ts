@@ -63,6 +63,8 @@ export interface LiveCalls {
     readonly ns: string;
     readonly conversationId: string;
   } | null>;
+  /** Ids of live calls, and of those that ended lately, that begin so. */
+  ids(prefix: string): Promise<readonly string[]>;
   /** Ends a call of the new path (`call-ended`, reason `operator`). `legacy`: its owner is the legacy, which we can't tell. */
   end(id: string): Promise<'ended' | 'unknown' | 'legacy'>;
   /** Ends every call of the new path, or those of the namespaces that `which` names; answers how many. */

@@ -36,6 +36,8 @@ export interface Timelines {
   of(callId: string): Timeline | null;
   /** Without making its list of entries; null as above. */
   about(callId: string): (CallKey & { readonly decision: Decision | null }) | null;
+  /** Ids that begin so, of live calls and of ended ones. Looks at each that is kept. */
+  ids(prefix: string): readonly string[];
   readonly size: number;
 }
 
@@ -83,6 +85,7 @@ export function createTimelines({ clock, most = mostCalls }: { clock: Pick<Clock
       return { ns, conversationId, decision, entries: entriesOf(call) };
     },
     about: (callId) => live.get(callId) ?? ended.get(callId) ?? null,
+    ids: (prefix) => [...live.keys(), ...ended.keys()].filter((id) => id.startsWith(prefix)),
     get size() {
       return live.size + ended.size;
     },
