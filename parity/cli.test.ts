@@ -62,6 +62,13 @@ async function given(text: string): Promise<string[]> {
   return ['--scenarios', scenarios, '--differences', join(folder, 'none.yaml')];
 }
 
+it('its help names the command as it is written, and times as they are given', async () => {
+  expect((await parity('--help')).out).toMatch(/^Usage: sigfig parity /);
+  const { out } = await parity('run', '--help');
+  expect(out).toMatch(/^Usage: sigfig parity run /);
+  expect(out.replace(/\s+/g, ' ')).toContain('longest wait for an acknowledgement or an event (default: 10s)');
+});
+
 describe('parity run', () => {
   it('plays on every path with processes of its own, and writes the reports', { timeout: 60_000 }, async () => {
     const report = join(folder, 'report');

@@ -48,7 +48,7 @@ const folder = join(packageRoot, 'parity');
 
 export async function main(args: readonly string[]): Promise<number> {
   let code = 0;
-  const program = new Command('parity')
+  const program = new Command('sigfig parity')
     .description(
       'Plays call scenarios against a backend and against sigfig in front of it, and shows every difference.',
     )
@@ -120,8 +120,16 @@ function runFlags(command: Command): Command {
     .option('--seed <n>', 'decides the order within "together"', whole, Date.now() % 1_000_000)
     .option('--rejoin-timeout <time>', 'of the backend (default: 3s for our own, 60s for given URLs)', duration)
     .option('--barrier-event <event>', 'an event that the backend acknowledges and that changes nothing', 'whoami')
-    .option('--patience <time>', 'longest wait for an acknowledgement or an event', duration, 10_000)
-    .option('--quiet <time>', 'nothing may come for so long at the end; for several instances', duration, 0);
+    .addOption(
+      new Option('--patience <time>', 'longest wait for an acknowledgement or an event')
+        .argParser(duration)
+        .default(10_000, '10s'),
+    )
+    .addOption(
+      new Option('--quiet <time>', 'nothing may come for so long at the end; for several instances')
+        .argParser(duration)
+        .default(0, '0s'),
+    );
 }
 
 async function run(flags: Flags): Promise<number> {

@@ -22,7 +22,8 @@ export const listCalls =
     const filter = { path, state: state?.toUpperCase(), search, namespace };
     for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, value);
     const body = await client.get<CallsBody>(`/api/calls?${query}`, ['total', 'counts', 'calls']);
-    answer(body, () => callsText(body, Date.now(), style));
+    const filtered = path !== undefined || state !== undefined || search !== undefined || namespace !== undefined;
+    answer(body, () => callsText(body, Date.now(), style, filtered));
     return exitCodes.done;
   };
 
@@ -49,9 +50,10 @@ export const showStatus = (): Action => async (operation) => {
   return exitCodes.done;
 };
 
-export function callsText({ total, counts, calls }: CallsBody, now: number, style: Style): string {
+/** `filtered`: some were asked for only. */
+export function callsText({ total, counts, calls }: CallsBody, now: number, style: Style, filtered: boolean): string {
   const live = countsText(counts);
-  if (calls.length === 0) return `no such call; live: ${live}\n`;
+  if (calls.length === 0) return filtered ? `no such call; live: ${live}\n` : 'no live calls\n';
   const rows = calls.map((call) => [
     harmless(call.id),
     call.ns === '/' ? '/' : harmless(call.ns),
@@ -121,9 +123,13 @@ export function statusText(body: StatusBody, now: number, style: Style): string 
     String(instance.calls.new),
     String(instance.calls.legacy),
     millis(instance.lagMs),
-    instance.draining ? style.yellow('draining') : instance.leaseAgeMs === null ? 'alone' : span(instance.leaseAgeMs),
+    instance.draining
+      ? style.yellow('draining')
+      : instance.leaseAgeMs === null
+        ? 'alone'
+        : `seen ${span(instance.leaseAgeMs)} ago`,
   ]);
-  const head = ['INSTANCE', 'VERSION', 'UP', 'CONNECTIONS', 'USERS', 'CALLS NEW', 'LEGACY', 'LAG P99', 'LEASE'];
+  const head = ['INSTANCE', 'VERSION', 'UP', 'CONNECTIONS', 'USERS', 'CALLS NEW', 'LEGACY', 'LAG P99', 'STATE'];
   const guards = body.guard.map((guard) => [
     harmless(guard.ns),
     guard.group,

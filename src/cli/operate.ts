@@ -84,6 +84,7 @@ async function reason({ ask }: CliWorld, given: string | undefined, words: reado
   const text = answer?.trim() ?? '';
   if (text !== '') return text;
   const command = ['sigfig', ...words].map(shellWord).join(' ');
-  const shown = given === undefined ? `${command} --reason "why"` : 'give --reason a text';
-  throw usage(`a change needs a reason, which the history keeps; write: ${shown}`);
+  const how =
+    given === undefined ? `write: ${command} --reason "why"` : 'what --reason gives is empty, say why in a few words';
+  throw usage(`a change needs a reason, which the history keeps; ${how}`);
 }

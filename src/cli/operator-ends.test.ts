@@ -90,6 +90,16 @@ describe('how it ends', () => {
       code: 0,
       out: `${routesFile} says what is in force, version 7\n`,
     });
+    const names = { ...plan, differences: [], namespaces: { named: ['/typo'], dropped: [] }, lines: ['adds /typo'] };
+    admin.answers = { 'POST /api/routes/diff': [200, names] };
+    expect(await run(`routes diff ${routesFile}`)).toMatchObject({
+      code: 1,
+      out: `${routesFile} is not version 7, which is in force; applied, it\nadds /typo\n`,
+    });
+    admin.answers = { 'GET /api/status': [200, inForce], 'POST /api/routes/apply': [200, names] };
+    expect((await run(`routes apply ${routesFile} --dry-run`)).out).toBe(
+      'dry run, from version 7; nothing was changed\nadds /typo\n',
+    );
     admin.answers = { 'POST /api/routes/diff': [422, refusal('refused')] };
     expect((await run(`routes diff ${routesFile}`)).code).toBe(2);
     const { code, err } = await run(`routes diff ${join(folder, 'none.yaml')}`);

@@ -1,7 +1,9 @@
 // What each command shows: to a person, in a pipe, as JSON; and nothing that a terminal obeys.
 import { describe, expect, test } from 'vitest';
 import type { CallBody, CallsBody, HistoryBody, RoutesBody, StatusBody } from '../admin/api.js';
-import { admin, asked, changed, routes, run, useAdmin } from './operator.fixture.js';
+import type { RouteVersion } from '../routing/change.js';
+import { route } from '../routing/route.js';
+import { admin, asked, changed, difference, routes, run, useAdmin } from './operator.fixture.js';
 
 useAdmin();
 const NO_STATES = { OFFERING: 0, CONNECTED: 0, RENEGOTIATING: 0, AWAITING_REJOIN: 0 };
@@ -22,7 +24,12 @@ describe('what is shown', () => {
     since: Date.now() - 3_900_000,
   } as const;
   const counts = { new: 1, legacy: 1, peeled: 1, byState: NO_STATES };
-  const version = { ...changed().version, reason: 'red\x1b[31m' };
+  const version = {
+    ...changed().version,
+    reason: 'red\x1b[31m',
+    after: { namespaces: { '/typo': routes.namespaces['/'] } } as RouteVersion['after'],
+    differences: [difference, { ...difference, group: 'ice-candidate', after: route({ mode: 'new' }) }] as const,
+  };
   const instance = {
     id: 'a1',
     version: '0.1.0',
@@ -42,15 +49,15 @@ describe('what is shown', () => {
       shows: [
         /^r\.yaml:3: \\u202ebroken; mend it$/m,
         'version 7, 2026-11-30 16:22:14Z by carol: a calm hour\n',
-        /^\/ +call-lifecycle +canary 5 % +users alice,bob +legacy +errors 1%, refusals 5%, p99 500ms of 50\+ in 1m00s$/m,
-        /^\/ +call-renegotiation +legacy +- +refuse/m,
+        /^\/ +call-lifecycle +canary 5 % +users alice,bob +legacy +over 1% errors, 5% refusals or p99 500ms, from 50 events in 1m on$/m,
+        /^\/ +call-renegotiation +legacy +- +- +over/m,
       ],
     },
     'routes history': {
       path: '/api/routes/history',
       body: { versions: [version], more: true } satisfies HistoryBody,
       shows: [
-        /^8 +2026-11-30 16:23:00Z +ops +cli +set +\/ call-lifecycle: legacy → canary 5 %.* red\\u001b\[31m$/m,
+        /^8 +2026-11-30 16:23:00Z +ops +cli +set +red\\u001b\[31m\n {2}\/typo: added to the table\n {2}\/ call-lifecycle: legacy → canary 5 %.*\n {2}\/ ice-candidate: legacy → new\n/m,
         'older ones: sigfig routes history --before 8\n',
       ],
     },
@@ -148,6 +155,22 @@ describe('what is shown', () => {
     expect(still(coloured.out.replace(sgr, '').replaceAll(/ +$/gm, ''))).toBe(still(out));
     const plain = await run(words, { terminal, env: { SIGFIG_ADMIN: admin.url, NO_COLOR: '1' } });
     expect(still(plain.out)).toBe(still(out));
+  });
+
+  test('no live calls, and none that is like that', async () => {
+    admin.answers = { 'GET /api/calls': [200, { total: 0, counts: { ...counts, new: 0, legacy: 0 }, calls: [] }] };
+    expect((await run('calls list')).out).toBe('no live calls\n');
+    expect((await run('calls list --state connected')).out).toMatch(/^no such call; live: 0 calls on new/);
+  });
+
+  test('history of a version with many changes: some of them, and how to see all', async () => {
+    const differences = Array.from({ length: 20 }, (_, i) => ({ ...difference, ns: `/${i}` }));
+    admin.answers = {
+      'GET /api/routes/history': [200, { versions: [{ ...changed().version, differences }, version], more: false }],
+    };
+    const { out } = await run('routes history');
+    expect(out.match(/^ {2}\/\d+ call-lifecycle/gm)).toHaveLength(12);
+    expect(out).toContain('\n  and 8 more; --json shows all\n8 ');
   });
 
   test('routes list --yaml is the file', async () => {

@@ -43,7 +43,7 @@ describe('what is sent', () => {
     expect(asked[1]?.headers['content-type']).toBe('application/json');
     expect(out).toBe(
       'version 8 is in force on 1 of 1 instance\n' +
-        '  / call-lifecycle: legacy → canary 5 %, users +alice,bob, fallback refuse → legacy\n' +
+        '  / call-lifecycle: legacy → canary 5 %, users +alice,bob, fallback legacy\n' +
         'moves 312 connected users\n14 live calls stay on legacy until they end\n',
     );
   });
@@ -151,6 +151,15 @@ describe('a reason', () => {
     expect(asked.filter(({ method }) => method === 'POST')).toEqual([]);
   });
 
+  test('an empty one is none', async () => {
+    admin.answers = { 'GET /api/status': [200, inForce] };
+    const { code, err } = await run(`${words} --reason ''`);
+    expect({ code, err }).toEqual({
+      code: 2,
+      err: 'sigfig: a change needs a reason, which the history keeps; what --reason gives is empty, say why in a few words\n',
+    });
+  });
+
   test('a dry run needs none', async () => {
     admin.answers = { 'GET /api/status': [200, inForce], 'POST /api/routes/set': [200, plan] };
     const { code, out } = await run(`${words} --dry-run`);
@@ -159,7 +168,7 @@ describe('a reason', () => {
     expect(asked[1]?.body).not.toHaveProperty('reason');
     expect(out).toBe(
       'dry run, from version 7; nothing was changed\n' +
-        '  / call-lifecycle: legacy → canary 5 %, users +alice,bob, fallback refuse → legacy\n' +
+        '  / call-lifecycle: legacy → canary 5 %, users +alice,bob, fallback legacy\n' +
         'moves 312 connected users\n14 live calls stay on legacy until they end\n',
     );
   });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Difference } from '../routing/change.js';
-import { type Group, type GroupRoute, groupNames, type RouteInput, route } from '../routing/route.js';
+import { defaultGuard, type Group, type GroupRoute, groupNames, type RouteInput, route } from '../routing/route.js';
 import { differenceTexts, limits } from './routes-text.js';
 
 const legacy = route({ mode: 'legacy' });
@@ -39,10 +39,26 @@ test.each<[string, Difference, string]>([
     'salt sigfig → b\\u001b[1m',
   ],
   ['fallback', change(legacy, { mode: 'legacy', fallback: 'legacy' }), 'fallback refuse → legacy'],
+  ['guard', change(legacy, { mode: 'legacy', guard: null }), 'guard off'],
   [
-    'guard',
-    change(legacy, { mode: 'legacy', guard: null }),
-    'guard errors 1%, refusals 5%, p99 500ms of 50+ in 1m00s → off',
+    'a guard again',
+    change(route({ mode: 'legacy', guard: null }), { mode: 'legacy' }),
+    'guard over 1% errors, 5% refusals or p99 500ms, from 50 events in 1m on',
+  ],
+  [
+    'some limits of a guard',
+    change(legacy, { mode: 'legacy', guard: { ...defaultGuard, maxErrors: 0.02, windowMs: 90_000 } }),
+    'guard: errors 1% → 2%, window 1m → 90s',
+  ],
+  [
+    'back to the legacy, which needs no fallback',
+    change(route(canary({ percent: 5 })), { mode: 'legacy' }),
+    'canary 5 % → legacy',
+  ],
+  [
+    'fallback of two modes that have one',
+    change(route(canary({ percent: 5 })), { mode: 'new' }),
+    'canary 5 % → new, fallback legacy → refuse',
   ],
 ])('%s', (_name, difference, text) => {
   expect(differenceTexts([difference])).toEqual([`/ ice-candidate: ${text}`]);
@@ -61,7 +77,7 @@ test('three groups that change in the same way are calls', () => {
   expect(differenceTexts(apart)).toEqual([
     '/a\\u202e call-lifecycle: legacy → new',
     '/a\\u202e ice-candidate: legacy → new',
-    '/a\\u202e call-renegotiation: legacy → new, fallback refuse → legacy',
+    '/a\\u202e call-renegotiation: legacy → new, fallback legacy',
   ]);
 });
 

@@ -1,6 +1,7 @@
 // Routes, changes and versions as text for a person. Knows nothing of how they were got.
 import type { ChangedBody, HistoryBody, PlanBody, RoutesBody, VersionBody } from '../admin/api.js';
 import type { Difference } from '../routing/change.js';
+import { shownDuration } from '../routing/duration.js';
 import {
   type Canary,
   type Group,
@@ -10,7 +11,7 @@ import {
   type Mode,
   shownRoute,
 } from '../routing/route.js';
-import { counted, harmless, type Style, share, span, table, time } from './show.js';
+import { counted, harmless, type Style, share, table, time } from './show.js';
 
 /** The table in force, a line for each group of each namespace. */
 export function routesText({ version, at, actor, reason, namespaces, fileProblems }: RoutesBody, style: Style): string {
@@ -24,7 +25,8 @@ export function routesText({ version, at, actor, reason, namespaces, fileProblem
           group,
           coloured(route, style),
           lists(route.canary) || style.dim('-'),
-          route.fallback,
+          // The legacy itself has nothing to fall back from.
+          route.mode === 'legacy' ? style.dim('-') : route.fallback,
           limits(route.guard),
         ];
       }),
@@ -41,7 +43,7 @@ export const fileLines = (problems: readonly string[] | undefined): readonly str
 export function planText(plan: PlanBody, nothing: string, style: Style): string {
   const { from, differences, endedCalls, lines } = plan;
   const head = `${style.bold('dry run')}, from version ${from}; nothing was changed`;
-  if (differences.length > 0) return listed(head, differences, lines, style);
+  if (!changesNothing(plan)) return listed(head, differences, lines, style);
   if (endedCalls === 0) return `nothing to do: ${harmless(nothing)}\n`;
   return listed(head, [], [`routes stay: ${nothing}`, ...endings(plan)], style);
 }
@@ -51,9 +53,16 @@ function endings({ lines, endedCalls }: PlanBody): readonly string[] {
   return lines.length > 0 ? lines : [`ends ${counted(endedCalls, 'call')}`];
 }
 
+/** A namespace that is named, or no more, is a change too. A server of an older version says nothing of them. */
+export const changesNothing = ({ differences, namespaces }: PlanBody): boolean =>
+  differences.length === 0 &&
+  ((namespaces as typeof namespaces | undefined)?.named.length ?? 0) === 0 &&
+  ((namespaces as typeof namespaces | undefined)?.dropped.length ?? 0) === 0;
+
 /** How a file differs from what is in force, and what applying it would do. */
-export function diffText(file: string, { from, differences, lines }: PlanBody, style: Style): string {
-  if (differences.length === 0) return `${harmless(file)} says what is in force, version ${from}\n`;
+export function diffText(file: string, plan: PlanBody, style: Style): string {
+  const { from, differences, lines } = plan;
+  if (changesNothing(plan)) return `${harmless(file)} says what is in force, version ${from}\n`;
   return listed(`${harmless(file)} is not version ${from}, which is in force; applied, it`, differences, lines, style);
 }
 
@@ -75,26 +84,35 @@ export function changedText({ version, changed, plan, confirmed, endedCalls }: C
 
 export function historyText({ versions, more }: HistoryBody, style: Style): string {
   if (versions.length === 0) return 'no versions\n';
-  const rows = versions.map((version) => [
-    String(version.version),
-    time(version.at),
-    harmless(version.actor),
-    version.via,
-    version.kind,
-    changes(version),
-    harmless(version.reason),
+  const rows = versions.map(({ version, at, actor, via, kind, reason }) => [
+    String(version),
+    time(at),
+    harmless(actor),
+    via,
+    kind,
+    harmless(reason),
   ]);
-  const shown = table(['VERSION', 'TIME', 'ACTOR', 'VIA', 'KIND', 'CHANGES', 'REASON'], rows, style);
+  const [head = '', ...lines] = table(['VERSION', 'TIME', 'ACTOR', 'VIA', 'KIND', 'REASON'], rows, style).split('\n');
+  const shown = [head, ...versions.flatMap((version, i) => [lines[i] ?? '', ...changes(version)])]
+    .join('\n')
+    .concat('\n');
   const last = versions.at(-1)?.version;
   return more ? `${shown}older ones: sigfig routes history --before ${last}\n` : shown;
 }
 
-/** In one cell: the first difference, and how many more. */
-function changes({ differences }: VersionBody): string {
-  const [first, ...rest] = differenceTexts(differences);
-  if (first === undefined) return '-';
-  return `${first}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+/** What changed, a line each below the version's own. */
+function changes({ differences, before, after }: VersionBody): readonly string[] {
+  const [was, is] = [before, after].map(({ namespaces }) => Object.keys(namespaces)) as [string[], string[]];
+  const texts = [
+    ...is.filter((ns) => !was.includes(ns)).map((ns) => `${harmless(ns)}: added to the table`),
+    ...was.filter((ns) => !is.includes(ns)).map((ns) => `${harmless(ns)}: removed from the table`),
+    ...differenceTexts(differences),
+  ];
+  const more = texts.length > MOST_CHANGES ? [`and ${texts.length - MOST_CHANGES} more; --json shows all`] : [];
+  return [...texts.slice(0, MOST_CHANGES), ...more].map((text) => `  ${text}`);
 }
+/** Of one version; a table may name 200 namespaces. */
+const MOST_CHANGES = 12;
 
 /** `/ call-lifecycle: legacy → canary 5 %, users +alice,bob`; one of `calls` where all three groups change in the same way. */
 export function differenceTexts(differences: readonly Difference[], style?: Style): readonly string[] {
@@ -128,11 +146,32 @@ function changeText({ before, after }: Difference, style?: Style): string {
   if (before.canary && after.canary && before.canary.salt !== after.canary.salt) {
     parts.push(`salt ${harmless(before.canary.salt)} → ${harmless(after.canary.salt)}`);
   }
-  if (before.fallback !== after.fallback) parts.push(`fallback ${before.fallback} → ${after.fallback}`);
-  const [guarded, guards] = [limits(before.guard), limits(after.guard)];
-  if (guarded !== guards) parts.push(`guard ${guarded} → ${guards}`);
+  // On the legacy it means nothing; where nothing else differs it is the change.
+  const falls = before.fallback !== after.fallback;
+  if (falls && after.mode !== 'legacy' && before.mode === 'legacy') parts.push(`fallback ${after.fallback}`);
+  else if (falls && (after.mode !== 'legacy' || before.mode === 'legacy')) {
+    parts.push(`fallback ${before.fallback} → ${after.fallback}`);
+  }
+  const guards = guardChange(before.guard, after.guard);
+  if (guards !== '') parts.push(guards);
   return parts.join(', ') || is;
 }
+
+/** `guard: errors 1% → 2%, window 1m → 2m`; of the limits only those that differ. */
+function guardChange(before: GuardLimits | null, after: GuardLimits | null): string {
+  if (!before || !after) return before === after ? '' : after ? `guard ${limits(after)}` : 'guard off';
+  const changed = LIMITS.flatMap(([name, of]) =>
+    of(before) === of(after) ? [] : [`${name} ${of(before)} → ${of(after)}`],
+  );
+  return changed.length > 0 ? `guard: ${changed.join(', ')}` : '';
+}
+const LIMITS: readonly (readonly [string, (limits: GuardLimits) => string])[] = [
+  ['errors', ({ maxErrors }) => share(maxErrors)],
+  ['refusals', ({ maxRefusals }) => share(maxRefusals)],
+  ['p99', ({ maxP99Ms }) => shownDuration(maxP99Ms)],
+  ['from events', ({ minSamples }) => String(minSamples)],
+  ['window', ({ windowMs }) => shownDuration(windowMs)],
+];
 
 const LISTS: readonly (readonly [string, (canary: Canary) => readonly string[]])[] = [
   ['users', (canary) => canary.users],
@@ -153,7 +192,8 @@ function some(names: readonly string[]): string {
 export function limits(guard: GuardLimits | null): string {
   if (!guard) return 'off';
   const { maxErrors, maxRefusals, maxP99Ms, minSamples, windowMs } = guard;
-  return `errors ${share(maxErrors)}, refusals ${share(maxRefusals)}, p99 ${maxP99Ms}ms of ${minSamples}+ in ${span(windowMs)}`;
+  const over = `over ${share(maxErrors)} errors, ${share(maxRefusals)} refusals or p99 ${shownDuration(maxP99Ms)}`;
+  return `${over}, from ${counted(minSamples, 'event')} in ${shownDuration(windowMs)} on`;
 }
 
 const because = (reason: string): string => (reason === '' ? '' : `: ${harmless(reason)}`);

@@ -17,7 +17,7 @@ import type {
 import type { ExitCode } from './failure.js';
 import { exitCodes, Failure, usage } from './failure.js';
 import type { Action, Operation } from './operate.js';
-import { changedText, diffText, fileLines, historyText, planText, routesText } from './routes-text.js';
+import { changedText, changesNothing, diffText, fileLines, historyText, planText, routesText } from './routes-text.js';
 import { harmless } from './show.js';
 
 export interface ChangeFlags {
@@ -65,7 +65,7 @@ export const diffFile =
         throw new Failure(exitCodes.usage, error.error, error.problems);
       });
     operation.answer(plan, () => diffText(file, plan, operation.style));
-    return plan.differences.length === 0 ? exitCodes.done : exitCodes.refused;
+    return changesNothing(plan) ? exitCodes.done : exitCodes.refused;
   };
 
 export const rollback =
