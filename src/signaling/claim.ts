@@ -154,6 +154,11 @@ export function rejoinedBy(claim: LegacyClaim, user: unknown): void {
   claim.lost.delete(role);
 }
 
+/** Somebody ends it: what that very socket offered before is over too, however late its acknowledgement passes. */
+export function endedBy(claim: LegacyClaim, { ref }: Peer): void {
+  claim.offering = claim.offering.filter(({ peer }) => !sameSocket(peer.ref, ref));
+}
+
 /** An `error` about its conversation passes. True: the legacy has no such call, and of what was forwarded nothing opens one. */
 export function isRefuted(claim: LegacyClaim, peer: Peer, payload: Record<string, unknown>): boolean {
   const { begun, confirmed } = claim;

@@ -293,6 +293,19 @@ describe('two offers at once', () => {
     expect(b.has()).toBe(true);
   });
 
+  it('one that its own socket has ended does not come back when it is acknowledged late', () => {
+    const b = bench();
+    const [first, second, third] = ['a1', 'a2', 'a3'].map((id) => b.connect('alice', id)) as [Peer, Peer, Peer];
+    b.send(first, 'call-offer', { offer: 'o1' });
+    const late = b.send(second, 'call-offer', { offer: 'o2' });
+    b.send(second, 'call-end');
+    b.refuses(first, 'call-offer', 'Call already in progress');
+    b.send(third, 'call-offer', { offer: 'o3' })(ok);
+    late(ok);
+    b.drop(second);
+    expect(b.has()).toBe(true);
+  });
+
   it('the refusal of the second says nothing of the first', () => {
     const b = bench();
     const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];

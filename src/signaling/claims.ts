@@ -12,6 +12,7 @@ import { keyOf } from './calls.js';
 import {
   answeredBy,
   asks,
+  endedBy,
   isGuess,
   isOfEarlier,
   isParty,
@@ -161,7 +162,10 @@ export class Claims implements LegacyCalls {
     if (name === 'call-answer' || name === 'call-rejoin-offer') {
       asks(claim, name, peer);
       this.#index(claim, peer.ref);
-    } else if (name === 'call-end' && isParty(claim, peer)) this.#end(claim, name, 'hangup');
+    } else if (name === 'call-end' && isParty(claim, peer)) {
+      endedBy(claim, peer);
+      this.#end(claim, name, 'hangup');
+    }
     return claim.observed?.forwarded(event, null);
   }
 

@@ -166,7 +166,7 @@ describe('random calls under random flips', () => {
           played++;
           accepted += calls;
         }),
-        { seed, numRuns },
+        { seed, numRuns, endOnFailure: true },
       );
       expect(played).toBeGreaterThanOrEqual(numRuns);
       // Plays in which nobody gets through show nothing either.
