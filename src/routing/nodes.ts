@@ -66,6 +66,12 @@ export class Nodes {
     return isMap(this.resolved(node));
   }
 
+  /** What a map holds under a key; undefined where it holds nothing, or is none. */
+  value(node: unknown, key: string): unknown {
+    const map = this.resolved(node);
+    return isMap(map) ? map.get(key, true) : undefined;
+  }
+
   /** The entries of a map, each key once. Nothing at all (`/:` and no more) counts as an empty map. */
   entries(node: unknown, at: number, what: string, mend: string): readonly Entry[] {
     const map = this.resolved(node);

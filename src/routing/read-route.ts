@@ -11,8 +11,14 @@ const ROUTE_KEYS = ['mode', 'sole', ...CANARY_KEYS, 'fallback', 'guard'];
 
 type Writable<T> = { -readonly [K in keyof T]?: T[K] | undefined };
 
-/** Undefined where something is wrong with it, which `nodes` has collected then. `name` is the key that it stands under. */
-export function readRoute(nodes: Nodes, name: string, at: number, node: unknown): GroupRoute | undefined {
+/** `route`: undefined where something is wrong with it, which `nodes` has collected then. `mode`: as far as that can be told. */
+export interface ReadRoute {
+  readonly mode: Mode | undefined;
+  readonly route: GroupRoute | undefined;
+}
+
+/** Tells all that is wrong with it at once. `name` is the key that it stands under. */
+export function readRoute(nodes: Nodes, name: string, at: number, node: unknown): ReadRoute {
   if (!nodes.isMap(node)) {
     const mode = readMode(nodes, name, node, at);
     if (mode === 'canary') {
@@ -21,9 +27,9 @@ export function readRoute(nodes: Nodes, name: string, at: number, node: unknown)
         `${quoted(name)} is a canary of nobody`,
         `write its share beside the mode: ${name}: { mode: canary, percent: 5 }`,
       );
-      return undefined;
+      return { mode, route: undefined };
     }
-    return mode && route({ mode });
+    return { mode, route: mode && route({ mode }) };
   }
   const before = nodes.problems.length;
   const places = new Map<string, number>();
@@ -45,52 +51,59 @@ export function readRoute(nodes: Nodes, name: string, at: number, node: unknown)
       );
     }
   }
-  if (nodes.problems.length > before) return undefined;
-  if (!found.mode) {
+  if (!places.has('mode')) {
     nodes.problem(at, `${quoted(name)} has no mode`, 'write "mode: legacy", "mode: new" or "mode: canary"');
-    return undefined;
   }
-  const wanted = together(nodes, name, at, found, canary, places);
-  for (const { key, what, mend } of wanted ? routeFaults(name, wanted) : []) {
-    nodes.problem(places.get(key) ?? at, what, mend);
-  }
-  return nodes.problems.length > before ? undefined : wanted;
+  modeFaults(nodes, name, found, canary, places);
+  const wanted = together(found, canary, places);
+  for (const { key, what, mend } of routeFaults(name, wanted)) nodes.problem(places.get(key) ?? at, what, mend);
+  return { mode: found.mode, route: nodes.problems.length > before ? undefined : wanted };
 }
 
-function together(
+/** What does not go with the mode; nothing where that is not known. */
+function modeFaults(
   nodes: Nodes,
   name: string,
-  at: number,
-  found: Writable<GroupRoute>,
+  { mode }: Writable<GroupRoute>,
   canary: Partial<Canary>,
   places: ReadonlyMap<string, number>,
-): GroupRoute | undefined {
-  const { mode = 'legacy' } = found;
-  const misplaced = mode === 'canary' ? undefined : CANARY_KEYS.find((key) => places.has(key));
-  if (misplaced) {
+): void {
+  const place = (key: string) => places.get(key) ?? 0;
+  const misplaced = CANARY_KEYS.find((key) => places.has(key));
+  if (mode !== undefined && mode !== 'canary' && misplaced) {
     nodes.problem(
-      places.get(misplaced) ?? at,
+      place(misplaced),
       `"${misplaced}" of ${quoted(name)} is of a canary, and its mode is ${mode}`,
       `write "mode: canary", or remove "${misplaced}"`,
     );
-    return undefined;
   }
-  if (mode === 'canary' && canary.percent === undefined && !canary.users?.length && !canary.conversations?.length) {
+  // One that was written and could not be read has been told.
+  const takes = (key: 'percent' | 'users' | 'conversations') => places.has(key) && canary[key] === undefined;
+  const somebody = canary.percent !== undefined || canary.users?.length || canary.conversations?.length;
+  if (mode === 'canary' && !somebody && !takes('percent') && !takes('users') && !takes('conversations')) {
     nodes.problem(
-      places.get('mode') ?? at,
+      place('mode'),
       `${quoted(name)} is a canary of nobody`,
       'write "percent: 5", or a list of "users" or "conversations"',
     );
-    return undefined;
   }
-  const { sole, fallback, guard } = found;
-  return route({
-    mode,
-    ...(sole === undefined ? {} : { sole }),
+}
+
+/** What could be read, with the rest as it is by default, so that each value is judged whatever else is wrong. */
+function together(
+  { mode, sole, fallback, guard }: Writable<GroupRoute>,
+  canary: Partial<Canary>,
+  places: ReadonlyMap<string, number>,
+): GroupRoute {
+  const share = CANARY_KEYS.some((key) => places.has(key)) ? route({ mode: 'canary', canary }).canary : null;
+  const wanted = route({
+    mode: mode ?? (share ? 'canary' : 'new'),
+    ...(sole === undefined || mode === undefined ? {} : { sole }),
     ...(mode === 'canary' ? { canary } : {}),
     ...(fallback === undefined ? {} : { fallback }),
     ...(guard === undefined ? {} : { guard }),
   });
+  return { ...wanted, canary: share ?? wanted.canary };
 }
 
 function readMode(nodes: Nodes, name: string, node: unknown, at: number): Mode | undefined {

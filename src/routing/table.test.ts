@@ -236,6 +236,9 @@ describe('what a table may not say, with the line and the mend', () => {
       [
         'routes.yaml:6: "guard.window" of "calls" is no duration; write a number with ms, s, m or h, such as 60s',
         'routes.yaml:10: unknown key "max-error" in "guard" of "calls"; its keys are window, min-samples',
+        'routes.yaml:7: "guard.min-samples" of "calls" is 1.5; write a whole number',
+        'routes.yaml:9: "guard.max-p99" of "calls" is 300000; write 1ms to 60s',
+        'routes.yaml:8: "guard.max-errors-percent" of "calls" is 120; write a number from 0 to 100',
       ],
     ],
     [
@@ -350,6 +353,47 @@ describe('what a table may not say, with the line and the mend', () => {
       'several faults at once',
       under('calls: fast', 'cals: new'),
       ['routes.yaml:3: the mode', 'routes.yaml:4: unknown event'],
+    ],
+    [
+      'many faults at once: none hides another',
+      under(
+        'call-offer: { mode: new, colour: red }',
+        'call-answer: { mode: legacy, percent: 5 }',
+        'call-end: { mode: shadow, percent: 200 }',
+        'call-rejoin-ofer: { mode: canary, percent: 1.234 }',
+        'ice-candidate: { mode: canary, percent: "5", guard: { window: 1s, min-samples: 0, max-p98: 1s } }',
+        'call-renegotiate-offer: { sole: maybe, fallback: legacy, salt: "" }',
+      ).concat('\n  calls:\n    ice-candidate: { mode: canary }\n'),
+      [
+        'routes.yaml:3: unknown key "colour" in "call-offer"',
+        'routes.yaml:4: "percent" of "call-answer" is of a canary, and its mode is legacy',
+        'routes.yaml:5: mode shadow of "call-end" is not in this version',
+        'routes.yaml:5: "percent" of "call-end" is 200',
+        'routes.yaml:6: unknown event or group "call-rejoin-ofer"',
+        'routes.yaml:6: "percent" of "call-rejoin-ofer" is 1.234',
+        'routes.yaml:7: "percent" of "ice-candidate" is no number',
+        'routes.yaml:7: unknown key "max-p98" in "guard" of "ice-candidate"',
+        'routes.yaml:7: "guard.min-samples" of "ice-candidate" is 0',
+        'routes.yaml:8: "sole" of "call-renegotiate-offer" is neither true nor false',
+        'routes.yaml:8: "call-renegotiate-offer" has no mode',
+        'routes.yaml:8: "salt" of "call-renegotiate-offer" has 0 characters',
+        'routes.yaml:4: in "/" call-answer is legacy and call-offer is new, but',
+        'routes.yaml:9: namespace "calls" does not start with "/"',
+        'routes.yaml:10: "ice-candidate" is a canary of nobody',
+      ],
+    ],
+    [
+      'a key that is not known beside an event that is missing: told once',
+      under('call-renegotiate-offer: new', 'call-renegotiate-answr: new'),
+      ['routes.yaml:4: unknown event or group "call-renegotiate-answr"'],
+    ],
+    [
+      'a fault in a group that is split',
+      under('call-renegotiate-offer: { mode: canary, percent: 200 }', 'call-renegotiate-answer: legacy'),
+      [
+        'routes.yaml:3: "percent" of "call-renegotiate-offer" is 200',
+        'routes.yaml:4: in "/" call-renegotiate-answer is legacy and call-renegotiate-offer is canary, but the events of call-renegotiation share one state and must be on one path; write "call-renegotiation: { mode: canary, percent: 5, … }"',
+      ],
     ],
     [
       'a file of commas, which would take long to read',

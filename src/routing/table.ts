@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LineCounter, parseDocument } from 'yaml';
 import { type Checked, namespaceFault, quoted, tableFaults } from './check.js';
 import { Nodes } from './nodes.js';
-import { readRoute } from './read-route.js';
+import { type ReadRoute, readRoute } from './read-route.js';
 import {
   type Group,
   type GroupRoute,
@@ -41,7 +41,7 @@ export function parseRouteTable(text: string, file: string): ParsedTable {
   }
   if (doc.errors.length > 0) return { ok: false, problems: shortened(nodes.problems, file) };
   const table = routeTable(readTable(nodes));
-  if (nodes.problems.length === 0) nodes.problems.push(...tableFaults(table).map((fault) => `${file}:1: ${fault}`));
+  nodes.problems.push(...tableFaults(table).map((fault) => `${file}:1: ${fault}`));
   return nodes.problems.length > 0 ? { ok: false, problems: shortened(nodes.problems, file) } : { ok: true, table };
 }
 
@@ -98,31 +98,33 @@ function readTable(nodes: Nodes): Map<string, Routes> {
     for (const ns of nodes.entries(value, at, '"namespaces"', 'put a namespace under it, such as "/:"')) {
       const wrong = namespaceFault(ns.key);
       if (wrong) nodes.problem(ns.at, wrong.what, wrong.mend);
-      else tables.set(ns.key, readNamespace(nodes, ns.key, ns.at, ns.value));
+      const routes = readNamespace(nodes, ns.key, ns.at, ns.value);
+      if (!wrong) tables.set(ns.key, routes);
     }
   }
   return tables;
 }
 
 /** A route of one event, and where it was written. */
-interface Written {
-  readonly route: GroupRoute;
+interface Written extends ReadRoute {
   readonly key: string;
   readonly at: number;
 }
 
 function readNamespace(nodes: Nodes, ns: string, at: number, node: unknown): Routes {
   const written = new Map<string, Written>();
-  const before = nodes.problems.length;
+  let strange = false;
   const what = `namespace ${quoted(ns)}`;
   for (const entry of nodes.entries(node, at, what, 'put routes under it, such as "calls: new"')) {
     const events = eventsOf(entry.key);
     if (!events) {
+      strange = true;
       nodes.problem(entry.at, `unknown event or group ${quoted(entry.key)}`, `write one of ${KEYS.join(', ')}`);
+      // What is a route all the same is wrong for itself.
+      if (nodes.value(entry.value, 'mode') !== undefined) readRoute(nodes, entry.key, entry.at, entry.value);
       continue;
     }
-    const route = readRoute(nodes, entry.key, entry.at, entry.value);
-    if (!route) continue;
+    const read = readRoute(nodes, entry.key, entry.at, entry.value);
     const clash = events.map((event) => written.get(event)).find((earlier) => earlier !== undefined);
     if (clash) {
       const event = events.find((name) => written.has(name));
@@ -133,45 +135,51 @@ function readNamespace(nodes: Nodes, ns: string, at: number, node: unknown): Rou
       );
       continue;
     }
-    for (const event of events) written.set(event, { route, key: entry.key, at: entry.at });
+    for (const event of events) written.set(event, { ...read, key: entry.key, at: entry.at });
   }
-  // What follows judges the whole; with keys missing for a reason already told it would only repeat that.
-  return nodes.problems.length > before ? {} : wholeGroups(nodes, ns, written);
+  return wholeGroups(nodes, ns, written, strange);
 }
 
-/** Refuses what would split a call. */
-function wholeGroups(nodes: Nodes, ns: string, written: ReadonlyMap<string, Written>): Routes {
+/** Refuses what would split a call. `strange`: a key was not known, which may be one that is missing, and has been told. */
+function wholeGroups(nodes: Nodes, ns: string, written: ReadonlyMap<string, Written>, strange: boolean): Routes {
   const routes: Routes = {};
   for (const group of groupNames) {
     const named = groups[group].flatMap((event) => written.get(event) ?? []);
-    const first = named[0];
+    // Of a route whose mode can't be told nothing is said here.
+    const [first, ...others] = named.filter(({ mode }) => mode !== undefined);
     if (!first) continue;
-    const missing = groups[group].filter((event) => !written.has(event));
-    const differs = named.find(({ route }) => !isDeepStrictEqual(route, first.route));
-    if (differs || (missing.length > 0 && first.route.mode !== 'legacy')) {
-      const wanted = named.find(({ route }) => route.mode !== 'legacy') ?? first;
+    const missing = strange ? [] : groups[group].filter((event) => !written.has(event));
+    const differs = others.find((other) => !alike(first, other));
+    if (differs || (missing.length > 0 && first.mode !== 'legacy')) {
+      const wanted = [first, ...others].find(({ mode }) => mode !== 'legacy') ?? first;
       nodes.problem(
         (differs ?? first).at,
         `in ${quoted(ns)} ${differs ? difference(first, differs) : alone(first, missing)}, but the events of ${group} share one state and must be on one path`,
-        `write "${group}: ${asValue(wanted.route)}" instead of its events`,
+        `write "${group}: ${asValue(wanted)}" instead of its events`,
       );
     }
-    routes[group] = first.route;
+    if (first.route) routes[group] = first.route;
   }
   return routes;
 }
 
+/** Of one that is faulty the mode alone is compared. */
+const alike = (a: Written, b: Written): boolean =>
+  a.route && b.route ? isDeepStrictEqual(a.route, b.route) : a.mode === b.mode;
+
+const shown = ({ mode, route }: Written): string => (route ? shownRoute(route) : String(mode));
+
 function difference(first: Written, other: Written): string {
-  const [a, b] = [shownRoute(first.route), shownRoute(other.route)];
+  const [a, b] = [shown(first), shown(other)];
   return a === b
     ? `${other.key} and ${first.key} are both ${a} but differ in what goes with it`
     : `${other.key} is ${b} and ${first.key} is ${a}`;
 }
 
 const alone = (first: Written, missing: readonly string[]): string =>
-  `${first.key} is ${shownRoute(first.route)} and ${missing.join(', ')} ${missing.length > 1 ? 'are' : 'is'} legacy`;
+  `${first.key} is ${shown(first)} and ${missing.join(', ')} ${missing.length > 1 ? 'are' : 'is'} legacy`;
 
-const asValue = ({ mode, sole, canary }: GroupRoute): string => {
-  if (canary) return `{ mode: canary, percent: ${canary.percent}, … }`;
-  return sole ? `{ mode: ${mode}, sole: true }` : mode;
-};
+function asValue({ mode, route }: Written): string {
+  if (mode === 'canary') return `{ mode: canary, percent: ${route?.canary?.percent ?? 5}, … }`;
+  return route?.sole ? `{ mode: ${mode}, sole: true }` : String(mode);
+}
