@@ -114,6 +114,7 @@ export class Calls {
           ns: key.ns,
           conversationId: key.conversationId,
           callId: named.callId,
+          users: named.users,
           from: before?.state ?? 'IDLE',
           to: after?.state ?? 'ENDED',
           because: result.because,

@@ -4,6 +4,7 @@ import type { SocketRef, UserId } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
 import type { Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey, Role, State } from '../call/session.js';
+import type { Parties } from '../telemetry/signals.js';
 import { digestOf } from './asked.js';
 import type { ObservedCall } from './observed.js';
 
@@ -217,6 +218,12 @@ export function isParty({ seats: { offerer, answerer }, begun, callee }: LegacyC
   if (peer.user === undefined) return false;
   return all.some((seat) => seat?.user === peer.user) || peer.user === callee;
 }
+
+/** As far as they were seen. */
+export const partiesOf = ({ seats, caller, callee }: LegacyClaim): Parties => ({
+  offerer: seats.offerer?.user ?? caller ?? null,
+  answerer: seats.answerer?.user ?? callee ?? null,
+});
 
 /** A claim from an event of a live call that nobody is known to own, which the legacy has not confirmed. */
 export const isGuess = ({ begun, confirmed }: LegacyClaim): boolean =>

@@ -22,6 +22,7 @@ import {
   type Offered,
   offeredBy,
   offers,
+  partiesOf,
   rejoinedBy,
   socketKey,
   states,
@@ -109,14 +110,13 @@ export class Claims implements LegacyCalls {
   *calls(): Generator<Omit<LiveCall, 'path'>> {
     for (const claim of this.#claims.values()) {
       if (isGuess(claim)) continue;
-      const { id, call, decision, seats, at, observed } = claim;
+      const { id, call, decision, at, observed } = claim;
       yield {
         id,
         ...call,
         because: decision.because,
         state: observed?.session?.state ?? claim.state,
-        offerer: seats.offerer?.user ?? claim.caller ?? null,
-        answerer: seats.answerer?.user ?? claim.callee ?? null,
+        ...partiesOf(claim),
         peeled: observed?.peeled ?? [],
         createdAt: at,
         since: observed?.session?.since ?? claim.since,
@@ -300,9 +300,18 @@ export class Claims implements LegacyCalls {
   }
 
   /** IDLE before anything was seen of it. */
-  #seen({ call, id }: LegacyClaim, from: LegacyClaim['state'], to: State | 'ENDED', event: string, why: string): void {
+  #seen(claim: LegacyClaim, from: LegacyClaim['state'], to: State | 'ENDED', event: string, why: string): void {
     const before = from === 'UNKNOWN' ? 'IDLE' : from;
-    this.#deps.signals.observed({ ...call, callId: id, from: before, to, because: why, event });
+    const { call, id } = claim;
+    this.#deps.signals.observed({
+      ...call,
+      callId: id,
+      users: partiesOf(claim),
+      from: before,
+      to,
+      because: why,
+      event,
+    });
   }
 
   /** A forwarded offer is acknowledged. */

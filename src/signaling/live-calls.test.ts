@@ -198,6 +198,7 @@ describe('one call', () => {
     expect(await b.live.end('c-1')).toBe('ended');
     const after = await b.live.show('c-1');
     expect(after).toMatchObject({ call: null, conversationId: 'conversation-1' });
+    expect(after).toMatchObject({ path: 'new', because: 'canary', offerer: 'a1', answerer: 'b1' });
     expect(after!.timeline.at(-1)).toMatchObject({ from: 'CONNECTED', to: 'ENDED' });
   });
 

@@ -123,7 +123,10 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
       const call = session ? ofOurs(session) : await findLegacys(id);
       const key = call ?? timeline;
       if (!key) return null;
-      return { call, timeline: timeline?.entries ?? [], ns: key.ns, conversationId: key.conversationId };
+      const { ns, conversationId } = key;
+      const { path, because } = call ?? timeline?.decision ?? UNSEEN;
+      const { offerer, answerer } = call ?? timeline?.users ?? NOBODY;
+      return { call, timeline: timeline?.entries ?? [], path, because, offerer, answerer, ns, conversationId };
     },
 
     async ids(prefix) {
@@ -161,6 +164,10 @@ export function createLiveCalls({ store, signaling, timelines, signals }: LiveCa
     },
   };
 }
+
+/** Its timeline begins in its middle. */
+const UNSEEN = { path: null, because: null };
+const NOBODY = { offerer: null, answerer: null };
 
 const idOf = (call: Session | LegacyCall): string => ('callId' in call ? call.callId : call.id);
 

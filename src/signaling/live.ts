@@ -60,6 +60,11 @@ export interface LiveCalls {
   show(id: string): Promise<{
     readonly call: LiveCall | null;
     readonly timeline: readonly TimelineEntry[];
+    /** As far as it was seen; also where the call has ended. */
+    readonly path: LiveCall['path'] | null;
+    readonly because: string | null;
+    readonly offerer: string | null;
+    readonly answerer: string | null;
     readonly ns: string;
     readonly conversationId: string;
   } | null>;

@@ -25,6 +25,11 @@ import { Handover } from './handover.js';
 
 /** Once the legacy has accepted an offer, its delivery to a callee who is here takes a round trip at most. */
 const mostRingingMs = 500;
+/**
+ * An event of the lifecycle waits for the outcome of an answer before it only where the other side's candidates are due to that:
+ * given to the legacy now, they would come after it. It is a round trip to the legacy away.
+ */
+const mostHurriedMs = 500;
 /** Sockets that one offer rings and whose acknowledgements may be merged into; later ones get candidates as events. */
 const mostRung = 64;
 
@@ -130,6 +135,16 @@ export class ObservedCall {
   /** A promise where a relay of this socket must wait before it can be served; ask again then. */
   waits(ref: SocketRef): Promise<void> | null {
     return this.#safely('waiting for an outcome', null, () => this.#waits(ref));
+  }
+
+  /** An event of the lifecycle is behind a relay of this socket that waits. */
+  hurry(ref: SocketRef): void {
+    this.#safely('hurrying', undefined, () => {
+      const own = this.#session ? this.#asked.unsettled(ref) : undefined;
+      const due = own ? this.#buffered.length > 0 && own.settled : this.#handover.ahead(ref);
+      if (due) due.soon(mostHurriedMs);
+      else this.leave('overtaken');
+    });
   }
 
   #waits(ref: SocketRef): Promise<void> | null {

@@ -27,7 +27,7 @@ const whyUnpeeled = ({ signals }: Bench) =>
     .filter(({ event }) => event === 'unpeeled')
     .map(({ because }) => because);
 
-describe('an event of the lifecycle never waits behind a relay', () => {
+describe('an event of the lifecycle behind a relay that waits', () => {
   it.each([true, false])('call-end before the offer rings, acknowledged: %s', async (acknowledged) => {
     const b = bench();
     const alice = b.connect('alice', 'a');
@@ -48,7 +48,41 @@ describe('an event of the lifecycle never waits behind a relay', () => {
     expect(b.signaling.sizes['observed-bytes']?.()).toBe(0);
   });
 
-  it('call-end while the answer before it has no outcome: what was kept goes first, in order and once', async () => {
+  it('call-end while the answer before it has no outcome', async () => {
+    const b = bench();
+    const { bob } = await ringing(b);
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    const ack = b.acks(answer, []);
+    b.candidate(bob, 'd1');
+    b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
+    b.emit(bob, 'call-end');
+    await settle();
+    expect(b.happened()).toEqual([
+      'legacy gets call-answer s of b',
+      'legacy gets ice-candidate d1 of b',
+      'legacy gets call-renegotiate-offer r of b',
+      'legacy gets call-end of b',
+    ]);
+    expect(ack.got).toEqual([]);
+    expect(whyUnpeeled(b)).toEqual(['overtaken']);
+  });
+
+  it('call-end while the other side’s candidates are due to the answer before it: it comes when they are there', async () => {
+    const b = bench();
+    const { alice, bob } = await ringing(b);
+    b.candidate(alice, 'c1');
+    const answer = b.emit(bob, 'call-answer', { answer: 's' });
+    b.candidate(bob, 'd1');
+    b.emit(bob, 'call-end');
+    await settle();
+    expect(b.happened()).toEqual(['legacy gets call-answer s of b']);
+    b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
+    expect(b.acks(answer, []).got).toEqual(['c1']);
+    await settle();
+    expect(b.happened()).toEqual(['a gets ice-candidate "d1"', 'legacy gets call-end of b']);
+  });
+
+  it('and half a second later whether or not: what was kept goes first, in order and once', async () => {
     const b = bench();
     const { alice, bob } = await ringing(b);
     b.candidate(alice, 'c1');
@@ -57,6 +91,7 @@ describe('an event of the lifecycle never waits behind a relay', () => {
     b.candidate(bob, 'd1');
     b.emit(bob, 'call-renegotiate-offer', { offer: 'r' });
     b.emit(bob, 'call-end');
+    b.clock.advance(500);
     await settle();
     expect(b.happened()).toEqual([
       'legacy gets call-answer s of b',
@@ -66,7 +101,7 @@ describe('an event of the lifecycle never waits behind a relay', () => {
       'legacy gets call-end of b',
     ]);
     expect(ack.got).toEqual([]);
-    expect(whyUnpeeled(b)).toEqual(['overtaken']);
+    expect(whyUnpeeled(b)).toEqual(['outcome-unseen']);
   });
 
   it('call-end while the offerer’s candidate waits for the answer’s acknowledgement', async () => {
@@ -77,10 +112,11 @@ describe('an event of the lifecycle never waits behind a relay', () => {
     b.says(alice, 'call-answer', { answer: 's', fromUserId: 'bob' });
     b.candidate(alice, 'c2');
     b.emit(alice, 'call-end');
+    b.clock.advance(500);
     await settle();
     expect(b.happened().slice(1)).toEqual([
       'b gets ice-candidate "c1"',
-      'legacy gets ice-candidate c2 of a',
+      'b gets ice-candidate "c2"',
       'legacy gets call-end of a',
     ]);
     expect(b.acks(answer, []).got).toEqual([]);

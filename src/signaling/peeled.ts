@@ -33,8 +33,7 @@ export class PeeledRelays {
     const { ref } = event.peer;
     const outcome = observed.waits(ref);
     if (!outcome) return null;
-    // The call's own events never wait for its relays: where one is behind, the legacy has them all.
-    const over = this.#lanes.waits(ref.connection, keyOf(key), () => observed.leave('overtaken'));
+    const over = this.#lanes.waits(ref.connection, keyOf(key), () => observed.hurry(ref));
     return outcome.then(over);
   }
 
