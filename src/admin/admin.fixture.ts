@@ -195,7 +195,8 @@ export function fakeCalls(all: LiveCall[] = []): FakeCalls {
       const call = all.find((one) => one.id === id);
       if (!call) return null;
       const entry = { at: call.createdAt, from: 'IDLE', to: call.state, because: 'offer', event: 'call-offer' };
-      return { call, timeline: [entry], ns: call.ns, conversationId: call.conversationId };
+      const { path, because, offerer, answerer, ns, conversationId } = call;
+      return { call, timeline: [entry], path, because, offerer, answerer, ns, conversationId };
     },
     ids: async (prefix) => all.map(({ id }) => id).filter((id) => id.startsWith(prefix)),
     async end(id) {

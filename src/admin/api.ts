@@ -174,8 +174,12 @@ export interface CallBody {
   readonly id: string;
   readonly namespace: string;
   readonly conversationId: string;
-  /** Null: it has ended. */
+  /** Null: it has ended. What follows is as far as it was seen, also of a call that has ended. */
   readonly call: LiveCall | null;
+  readonly path: LiveCall['path'] | null;
+  readonly because: string | null;
+  readonly offerer: string | null;
+  readonly answerer: string | null;
   readonly timeline: readonly TimelineEntry[];
 }
 /** `POST /api/calls/ID/end` with `{ reason }` answers this. */

@@ -132,8 +132,8 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
           const show = async (whole: string): Promise<Answer | null> => {
             const found = await deps.calls.show(whole);
             if (!found) return null;
-            const { ns: namespace, conversationId, call, timeline } = found;
-            return answer({ id: whole, namespace, conversationId, call, timeline } satisfies CallBody);
+            const { ns: namespace, ...rest } = found;
+            return answer({ id: whole, namespace, ...rest } satisfies CallBody);
           };
           return byId(deps.calls, id, show);
         }),

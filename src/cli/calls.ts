@@ -77,15 +77,18 @@ export function callText(body: CallBody, now: number, style: Style): string {
     `${style.bold('call')}          ${harmless(body.id)}`,
     `conversation  ${harmless(body.conversationId)} in ${harmless(body.namespace)}`,
   ];
-  if (call) {
+  const [began, last] = [call?.createdAt ?? timeline[0]?.at, timeline.at(-1)];
+  if (call) lines.push(`path          ${pathText(call, style)} (${harmless(call.because)})`);
+  else if (body.path)
+    lines.push(`path          ${pathText({ path: body.path, peeled: [] }, style)} (${harmless(body.because ?? '?')})`);
+  if (call) lines.push(`state         ${call.state} for ${span(now - call.since)}`);
+  else
     lines.push(
-      `path          ${pathText(call, style)} (${harmless(call.because)})`,
-      `state         ${call.state} for ${span(now - call.since)}`,
-      `began         ${time(call.createdAt)}, ${span(now - call.createdAt)} ago`,
-      `offerer       ${person(call.offerer)}`,
-      `answerer      ${person(call.answerer)}`,
+      `state         ended${last?.to === 'ENDED' ? ` ${time(last.at)}, ${span(now - last.at)} ago (${harmless(last.because)})` : ''}`,
     );
-  } else lines.push('state         ended');
+  if (began !== undefined) lines.push(`began         ${time(began)}, ${span(now - began)} ago`);
+  const { offerer, answerer } = call ?? body;
+  lines.push(`offerer       ${person(offerer)}`, `answerer      ${person(answerer)}`);
   const [first] = timeline;
   const rows = timeline.map((entry) => [
     time(entry.at),
@@ -158,9 +161,10 @@ export function guardState(state: string, { green, red, dim }: Style): string {
 export const countsText = ({ new: ours, legacy, peeled }: LiveCounts): string =>
   `${counted(ours, 'call')} on new, ${legacy} on legacy${peeled > 0 ? ` (${peeled} with relays here)` : ''}`;
 
-function pathText({ path, peeled }: LiveCall, { cyan, green }: Style): string {
+function pathText({ path, peeled }: Pick<LiveCall, 'path' | 'peeled'>, { cyan, green }: Style): string {
   if (path === 'new') return green('new');
   return peeled.length > 0 ? `${cyan('legacy')} (${peeled.map(harmless).join(', ')} here)` : cyan('legacy');
 }
 
-const person = (name: string | null): string => (name === null ? '?' : harmless(name));
+/** Undefined: a server of an older version says nothing of an ended call's. */
+const person = (name: string | null | undefined): string => (name ? harmless(name) : '?');

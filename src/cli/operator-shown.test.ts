@@ -76,6 +76,10 @@ describe('what is shown', () => {
         namespace: '/',
         conversationId: 'c1',
         call,
+        path: 'legacy',
+        because: 'callee-not-here',
+        offerer: 'alice',
+        answerer: null,
         timeline: [
           { at: 1_000, from: 'IDLE', to: 'OFFERING', because: 'ok', event: 'call-offer' },
           { at: 3_500, from: 'OFFERING', to: 'CONNECTED', because: 'ok', event: 'call-answer' },
@@ -188,6 +192,18 @@ describe('what is shown', () => {
       'POST /api/calls/c1/end': [200, { id: 'c1', ended: true }],
     };
     expect((await run('calls show c1')).out).toMatch(/^state +ended$/m);
+    const timeline = [
+      { at: 1_000, from: 'IDLE', to: 'OFFERING', because: 'ok', event: 'call-offer' },
+      { at: Date.now() - 120_000, from: 'OFFERING', to: 'ENDED', because: 'no answer', event: 'call-end' },
+    ];
+    const parties = { path: 'new', because: 'canary', offerer: 'ali\u202ece', answerer: 'bob' };
+    admin.answers['GET /api/calls/c2'] = [
+      200,
+      { id: 'c2', namespace: '/', conversationId: 'c', call: null, ...parties, timeline },
+    ];
+    const { out } = await run('calls show c2');
+    expect(out).toMatch(/^path +new \(canary\)\nstate +ended \S+ \S+Z, 2m0\ds ago \(no answer\)\nbegan +1970-01-01 /m);
+    expect(out).toMatch(/^offerer +ali\\u202ece\nanswerer +bob$/m);
     expect((await run("calls end c1 --reason 'asked for'")).out).toBe('call c1 has ended\n');
     expect(asked.at(-1)?.body).toEqual({ reason: 'asked for' });
   });

@@ -21,9 +21,10 @@ function bench() {
   const here = new Set<number>();
   const ended = new EndedCalls(clock);
   let ids = 0;
+  const signals = recordedSignals();
   const claims = new Claims({
     clock,
-    signals: recordedSignals(),
+    signals,
     delivery: { emit: () => true, socketsOf: () => [], isConnected: ({ connection }) => here.has(connection) },
     newId: () => `call-${++ids}`,
     ended,
@@ -41,6 +42,7 @@ function bench() {
   const self = {
     clock,
     claims,
+    signals,
     forwarded,
     connect(user: string | undefined, id: string): Peer {
       const connection = ++ids as ConnectionNumber;
@@ -107,6 +109,14 @@ function redialled(b: Bench, { ack = true } = {}) {
   const accepts = b.send(alice, 'call-offer', { offer: 'o2' }, { ack });
   return { alice, bob, accepts };
 }
+
+it('tells who its parties are, so that they are known once it has ended', () => {
+  const b = bench();
+  const { alice } = talking(b);
+  b.send(alice, 'call-end');
+  const observed = b.signals.events.filter(({ what }) => what === 'observed').map(({ args }) => args[0]);
+  expect(observed.at(-1)).toMatchObject({ to: 'ENDED', users: { offerer: 'alice', answerer: 'bob' } });
+});
 
 describe('a call that is dialled while word of the one before is still on its way', () => {
   it('stays when the other party is told of the end of the one before', () => {

@@ -7,8 +7,16 @@ export type TransportKind = 'websocket' | 'polling';
 /** `cached`, `own` (the client brought it) and `granted` lead to participants; the others don't. */
 export type TicketOutcome = 'cached' | 'own' | 'granted' | 'not-participant' | 'token-expired' | 'unavailable';
 
+/** Null where it is not known. */
+export interface Parties {
+  readonly offerer: string | null;
+  readonly answerer: string | null;
+}
+
 export interface Transition extends CallKey {
   readonly callId: string;
+  /** For operators who look at one call; not logged. */
+  readonly users?: Parties;
   /** IDLE before the first offer, ENDED after the end. */
   readonly from: State | 'IDLE';
   readonly to: State | 'ENDED';

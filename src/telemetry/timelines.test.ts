@@ -52,6 +52,18 @@ describe('the timeline of a call', () => {
     expect(b.lines('c')).toEqual(['0 IDLE>legacy canary path', '1 OFFERING>CONNECTED why call-answer']);
   });
 
+  it('knows its parties, also once it has ended', () => {
+    const b = bench();
+    b.began('c', 'new');
+    expect(b.timelines.of('c')?.users).toEqual({ offerer: null, answerer: null });
+    b.timelines.signals.transition?.({
+      ...{ ns, conversationId, callId: 'c', from: 'IDLE', to: 'OFFERING', event: 'call-offer', because: 'ok' },
+      users: { offerer: 'alice', answerer: 'bob' },
+    });
+    b.ours('c', 'OFFERING', 'ENDED');
+    expect(b.timelines.of('c')?.users).toEqual({ offerer: 'alice', answerer: 'bob' });
+  });
+
   it('is null for what was never heard of', () => {
     expect(bench().timelines.of('c')).toBeNull();
     expect(bench().timelines.about('c')).toBeNull();

@@ -3,7 +3,7 @@
 import type { Clock } from '../base/clock.js';
 import type { Decision } from '../base/service.js';
 import type { CallKey } from '../call/session.js';
-import type { Began, Signals, Transition } from './signals.js';
+import type { Began, Parties, Signals, Transition } from './signals.js';
 
 /** Ids and states only, so a usual call (5 to 10 entries) takes about 1 KB: 10 MB for as many calls as these. */
 export const mostCalls = 10_000;
@@ -26,6 +26,7 @@ export interface Entry {
 export interface Timeline extends CallKey {
   /** Where the call went and why; null where that was not seen. */
   readonly decision: Decision | null;
+  readonly users: Parties;
   readonly entries: readonly Entry[];
 }
 
@@ -49,7 +50,16 @@ export function createTimelines({ clock, most = mostCalls }: { clock: Pick<Clock
   function kept({ callId, ns, conversationId }: CallKey & { readonly callId: string }): Kept {
     const known = live.get(callId) ?? ended.get(callId);
     if (known) return known;
-    const made: Kept = { ns, conversationId, decision: null, path: null, first: [], newest: [], leftOut: 0 };
+    const made: Kept = {
+      ns,
+      conversationId,
+      decision: null,
+      users: NOBODY,
+      path: null,
+      first: [],
+      newest: [],
+      leftOut: 0,
+    };
     live.set(callId, made);
     if (live.size + ended.size > most) {
       const from = ended.size > most * shareOfEnded ? ended : live;
@@ -61,6 +71,7 @@ export function createTimelines({ clock, most = mostCalls }: { clock: Pick<Clock
 
   function moved(t: Transition): void {
     const call = kept(t);
+    if (t.users) call.users = t.users;
     add(call, { at: clock.now(), from: t.from, to: t.to, because: t.because, event: t.event });
     if (t.to !== 'ENDED' || !live.delete(t.callId)) return;
     ended.set(t.callId, call);
@@ -81,8 +92,8 @@ export function createTimelines({ clock, most = mostCalls }: { clock: Pick<Clock
     of(callId) {
       const call = live.get(callId) ?? ended.get(callId);
       if (!call) return null;
-      const { ns, conversationId, decision } = call;
-      return { ns, conversationId, decision, entries: entriesOf(call) };
+      const { ns, conversationId, decision, users } = call;
+      return { ns, conversationId, decision, users, entries: entriesOf(call) };
     },
     about: (callId) => live.get(callId) ?? ended.get(callId) ?? null,
     ids: (prefix) => [...live.keys(), ...ended.keys()].filter((id) => id.startsWith(prefix)),
@@ -92,8 +103,11 @@ export function createTimelines({ clock, most = mostCalls }: { clock: Pick<Clock
   };
 }
 
+const NOBODY: Parties = { offerer: null, answerer: null };
+
 interface Kept extends CallKey {
   decision: Decision | null;
+  users: Parties;
   path: Entry | null;
   readonly first: Entry[];
   readonly newest: Entry[];

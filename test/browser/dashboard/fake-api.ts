@@ -332,6 +332,10 @@ function timeline(calls: readonly LiveCall[], id: string): CallBody {
     namespace: call?.ns ?? '/',
     conversationId: call?.conversationId ?? '',
     call,
+    path: call?.path ?? null,
+    because: call?.because ?? null,
+    offerer: call?.offerer ?? null,
+    answerer: call?.answerer ?? null,
     timeline: [
       { at, from: 'IDLE', to: 'OFFERING', event: 'call-offer', because: 'canary' },
       { at: at + 4_000, from: 'OFFERING', to: 'CONNECTED', event: 'call-answer', because: 'answered' },
