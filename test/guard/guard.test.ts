@@ -235,6 +235,20 @@ describe('a legacy that grants no tickets any more', () => {
   });
 });
 
+it('a membership URL that is wrong takes no call from the legacy, and goes back', async () => {
+  const on = await stack(canary, {
+    'membership-url': '/api/conversationz/{conversationId}',
+    'membership-participants': '/participants/*/id',
+  });
+  expect(await spread(await pairsOf(on.proxy.url), 10)).toEqual(Array.from({ length: 10 }, () => fine));
+  expect(await on.proxy.metric('sigfig_events_decided_total', { because: 'fallback' })).toBe(10);
+  await tripped(on);
+  expect((await historyOf(on))[0]).toMatchObject({
+    kind: 'guard',
+    reason: expect.stringMatching(/^call-offer: 10 of 10/),
+  });
+});
+
 describe('slow serving', () => {
   it('takes the calls back to the legacy', async () => {
     const on = await stack(guarded(', max-p99: 20ms'));
@@ -305,7 +319,10 @@ describe('threat: one browser, or one conversation, for which nothing works', ()
     faults.slowMs = 60;
     expect(await offers(callers, 12)).toEqual(Array.from({ length: 12 }, () => fine));
     await looked(on);
-    expect(await guardOf(on)).toMatchObject({ state: 'inconclusive', figures: { samples: 12 }, reason: null });
+    expect(await guardOf(on)).toMatchObject({
+      ...{ state: 'inconclusive', figures: { samples: 12 }, trippedAt: null },
+      reason: expect.stringMatching(/^call-offer: serving took .*; most of it one user's or one conversation's, and/),
+    });
   });
 
   it('control characters in the id', async () => {
