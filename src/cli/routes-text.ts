@@ -53,11 +53,12 @@ function endings({ lines, endedCalls }: PlanBody): readonly string[] {
   return lines.length > 0 ? lines : [`ends ${counted(endedCalls, 'call')}`];
 }
 
-/** A namespace that is named, or no more, is a change too. A server of an older version says nothing of them. */
-export const changesNothing = ({ differences, namespaces }: PlanBody): boolean =>
-  differences.length === 0 &&
-  ((namespaces as typeof namespaces | undefined)?.named.length ?? 0) === 0 &&
-  ((namespaces as typeof namespaces | undefined)?.dropped.length ?? 0) === 0;
+/** A namespace that is named, or no more, is a change too. */
+export function changesNothing({ differences, namespaces }: PlanBody): boolean {
+  // A server of an older version says nothing of them.
+  const { named, dropped } = namespaces ?? { named: [], dropped: [] };
+  return differences.length + named.length + dropped.length === 0;
+}
 
 /** How a file differs from what is in force, and what applying it would do. */
 export function diffText(file: string, plan: PlanBody, style: Style): string {

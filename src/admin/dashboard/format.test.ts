@@ -6,6 +6,7 @@ import {
   clock,
   duration,
   guardFigures,
+  guardStateWord,
   guardTripped,
   milliseconds,
   rate,
@@ -119,6 +120,15 @@ it('a guard is told with shares of its samples', () => {
   expect(plain(guardFigures(guard))).toBe('1,200 events in 60 s, errors 0.25 %, refusals 0.5 %, p99 12 ms');
   const none = { ...figures, samples: 0, errors: 0, refusals: 0, p99Ms: null };
   expect(plain(guardFigures({ ...guard, figures: none }))).toBe('0 events in 60 s');
+});
+
+it.each([
+  ['inconclusive', null, 'too few samples'],
+  ['inconclusive', "call-offer: …; most of it one user's", 'undecided: faults of one user or call'],
+  ['well', "call-offer: …; most of it one user's", 'well'],
+  ['tripped', 'call-offer: 12 of 80 could not be served', 'tripped'],
+] as const)('a guard that is %s for the reason %j is shown as %s', (state, reason, word) => {
+  expect(guardStateWord({ state, reason })).toBe(word);
 });
 
 describe('a guard that tripped', () => {

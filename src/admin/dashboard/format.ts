@@ -113,12 +113,16 @@ function listChanges(what: string, before: readonly string[] = [], after: readon
   ];
 }
 
-export const guardWord: Readonly<Record<GuardBody['state'], string>> = {
+const guardWord: Readonly<Record<GuardBody['state'], string>> = {
   off: 'off',
   inconclusive: 'too few samples',
   well: 'well',
   tripped: 'tripped',
 };
+
+/** A reason without a trip: what is over a limit is one user's or one conversation's for the most. */
+export const guardStateWord = ({ state, reason }: Pick<GuardBody, 'state' | 'reason'>): string =>
+  state === 'inconclusive' && reason !== null ? 'undecided: faults of one user or call' : guardWord[state];
 
 /** `1,204 events in 60 s, errors 0 %, refusals 0.2 %, p99 12 ms` */
 export function guardFigures({ figures, limits }: GuardBody): string {

@@ -195,7 +195,9 @@ function Guard({ guard, compact }: { readonly guard: GuardBody | undefined; read
   if (guard.state === 'off') return <p class="guard-line muted">guard off</p>;
   return (
     <p class="guard-line" title={`${compact ? `${guardFigures(guard)}; ` : ''}${guardLimits(guard)}`}>
-      <GuardBadge state={guard.state} /> {!compact && <span class="muted">{guardFigures(guard)}</span>}
+      <GuardBadge guard={guard} /> {!compact && <span class="muted">{guardFigures(guard)}</span>}
+      {/* That it tripped is an alert with its reason already. */}
+      {!compact && guard.state !== 'tripped' && guard.reason && <span class="muted">; {guard.reason}</span>}
     </p>
   );
 }
