@@ -75,14 +75,14 @@ async function api<T>(path: string, body?: object): Promise<T> {
   }
 }
 
-test('the admin API answers all who keep its limits, however many ask', async () => {
+test('whoever asks too often waits as long as the admin API says, and is answered then', async () => {
   let answered = 0;
   const ask = async (): Promise<void> => {
-    for (let i = 0; i < 30; i++, answered++) await api<CallsBody>('/api/calls?search=none');
+    for (let i = 0; i < 60; i++, answered++) await api<object>('/api/status');
   };
-  await Promise.all(Array.from({ length: 10 }, ask));
-  expect(answered).toBe(300);
-});
+  await Promise.all([ask(), ask(), ask(), ask()]);
+  expect(answered).toBe(240);
+}, 60_000);
 
 const flip = (to: Table) => api<ChangedBody>('/api/routes/apply', { yaml: tables[to].yaml, reason: `flip to ${to}` });
 
