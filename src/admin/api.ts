@@ -1,8 +1,10 @@
 // The admin API's JSON, as types: what `http` answers, the command line reads and the dashboard shows. openapi.yaml says the
 // same for everybody else, and a test holds both to it. Times are ISO 8601 UTC; rates are per second; shares 0 to 1.
+import type { GuardState } from '../control/guard.js';
 import type { Difference, RouteVersion } from '../routing/change.js';
-import type { Group, GroupRoute, GuardLimits, NamespaceRoutes } from '../routing/route.js';
+import type { GroupRoute, GuardLimits, NamespaceRoutes } from '../routing/route.js';
 import type { LiveCall, LiveCounts, TimelineEntry } from '../signaling/live.js';
+import type { LiveFigures } from '../telemetry/live.js';
 
 /** `GET /api/status` */
 export interface StatusBody {
@@ -42,27 +44,8 @@ export interface InstanceBody {
   readonly draining: boolean;
 }
 
-export interface GuardBody {
-  readonly ns: string;
-  readonly group: Group;
-  /**
-   * `off`: no limits, or all on the legacy. `inconclusive`: too few samples, or too few beside those of one user or conversation
-   * that most faults are of (then with a `reason`); never a pass.
-   */
-  readonly state: 'off' | 'inconclusive' | 'well' | 'tripped';
-  readonly limits: GuardLimits | null;
-  /** The worst event of the group within the window. */
-  readonly figures: {
-    readonly event: string | null;
-    readonly samples: number;
-    readonly errors: number;
-    readonly refusals: number;
-    readonly p99Ms: number | null;
-  };
-  readonly trippedAt: string | null;
-  /** Why it tripped; else null, or which figures are over a limit that are one user's or one conversation's for the most. */
-  readonly reason: string | null;
-}
+/** One group of one namespace. */
+export type GuardBody = GuardState;
 
 /** `GET /api/routes` */
 export interface RoutesBody {
@@ -194,26 +177,9 @@ export type LiveRoute = Pick<GroupRoute, 'mode' | 'sole'> & {
   readonly percent: number | null;
 };
 
-export interface EventFigures {
-  readonly event: string;
-  readonly group: Group;
+export interface EventFigures extends LiveFigures {
   /** By namespace of the table. */
   readonly route: Readonly<Record<string, LiveRoute>>;
-  /** Over the last 10 s. */
-  readonly rate: { readonly legacy: number; readonly new: number };
-  /** How many within the last minute: refused by the new path, and of these with an internal error. */
-  readonly refusals: number;
-  readonly errors: number;
-  /** Serving on the new path over the last minute; null where nothing was served. */
-  readonly p50Ms: number | null;
-  readonly p99Ms: number | null;
-  /** The last 5 minutes of whole steps, oldest first: events in each. */
-  readonly graph: {
-    readonly stepMs: number;
-    readonly legacy: readonly number[];
-    readonly new: readonly number[];
-    readonly refused: readonly number[];
-  };
 }
 
 /** `GET /api/live`, and once a second as `data:` of `event: live` on `GET /api/live/stream` (Server-Sent Events). */
