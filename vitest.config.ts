@@ -11,6 +11,8 @@ export default defineConfig({
           name: 'unit-and-integration',
           include: ['src/**/*.test.ts', 'legacy-stub/**/*.test.ts', 'parity/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: ['test/browser/**', '**/node_modules/**', '**/dist/**'],
+          // Most tests wait (for a heartbeat, a process, a timeout), so one for each core leaves the cores idle.
+          maxWorkers: 3,
           sequence: { groupOrder: 0 },
         },
       },
