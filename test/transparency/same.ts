@@ -106,7 +106,7 @@ function plain(text: string): string {
       .replace(/\b1[6-9]\d{11}\b/g, '<time>')
       .replace(/\bio=[\w-]{20}/g, 'io=<sid>')
       // The offset of connection state recovery, at the end of an event.
-      .replace(/,(\\*")[\w-]{7}\1\]/g, ',<offset>]')
+      .replace(/,(\\*")[\w-]{7}(?:\.[\w-]+)?\1\]/g, ',<offset>]')
       .replace(/127\.0\.0\.1:\d+/g, '127.0.0.1:<port>')
   );
 }
