@@ -155,9 +155,14 @@ export function rejoinedBy(claim: LegacyClaim, user: unknown): void {
   claim.lost.delete(role);
 }
 
-/** Somebody ends it: what that very socket offered before is over too, however late its acknowledgement passes. */
-export function endedBy(claim: LegacyClaim, { ref }: Peer): void {
-  claim.offering = claim.offering.filter(({ peer }) => !sameSocket(peer.ref, ref));
+/**
+ * Somebody ends it: what that very socket offered before is over too, however late its acknowledgement passes. Answers those
+ * offers whose acknowledgement, and so perhaps a refusal, is still to pass.
+ */
+export function endedBy(claim: LegacyClaim, { ref }: Peer): readonly Offered[] {
+  const over = claim.offering.filter(({ peer }) => sameSocket(peer.ref, ref));
+  claim.offering = claim.offering.filter((offered) => !over.includes(offered));
+  return over.filter(({ due }) => due);
 }
 
 /** An `error` about its conversation passes. True: the legacy has no such call, and of what was forwarded nothing opens one. */

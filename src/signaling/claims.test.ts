@@ -316,6 +316,36 @@ describe('two offers at once', () => {
     expect(b.has()).toBe(true);
   });
 
+  it('the late refusal of one that its own socket has ended says nothing of what that socket offers next', () => {
+    const b = bench();
+    const { bob } = talking(b);
+    const phone = b.connect('bob', 'b2');
+    const refused = b.send(phone, 'call-offer', { offer: 'o2' });
+    b.send(phone, 'call-end');
+    const accepts = b.send(phone, 'call-offer', { offer: 'o3' });
+    b.refuses(phone, 'call-offer', 'Call already in progress');
+    b.says(bob, 'call-ended', { reason: 'hangup', userId: 'bob' });
+    refused({ ok: false, error: 'Call already in progress' });
+    expect(b.has(), 'the new call is the one that counts').toBe(true);
+    accepts(ok);
+    expect(b.has()).toBe(true);
+    b.refuses(phone, 'call-offer', 'Call already in progress');
+    expect(b.has()).toBe(true);
+  });
+
+  it('a refusal after that is about what was offered next', () => {
+    const b = bench();
+    talking(b);
+    const phone = b.connect('bob', 'b2');
+    const refused = b.send(phone, 'call-offer', { offer: 'o2' });
+    b.send(phone, 'call-end');
+    b.send(phone, 'call-offer', { offer: 'o3' });
+    b.refuses(phone, 'call-offer', 'Call already in progress');
+    refused({ ok: false, error: 'Call already in progress' });
+    b.refuses(phone, 'call-offer', 'Not a participant');
+    expect(b.has()).toBe(false);
+  });
+
   it('the refusal of the second says nothing of the first', () => {
     const b = bench();
     const [alice, bob] = [b.connect('alice', 'a'), b.connect('bob', 'b')];

@@ -2,7 +2,7 @@
 // concerns, and when it is over. What is known of each is in claim.ts. Knows no store, ticket or transport.
 import type { SocketRef } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
-import type { Acknowledged, Decision, InboundEvent, LegacyEvent } from '../base/service.js';
+import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import type { CallKey, State } from '../call/session.js';
 import { groupOf } from '../routing/route.js';
 import { digestOf, type WantedRelays } from './asked.js';
@@ -57,6 +57,8 @@ export const maxClaims = 100_000;
 export const maxClaimsOfOne = 6_000;
 /** The legacy's words are shown to operators; a user's id is no longer than this. */
 const maxShown = 256;
+/** Offers of one conversation, made and ended by their own browsers within a round trip to the legacy. */
+const maxLate = 8;
 
 export class Claims implements LegacyCalls {
   readonly #claims = new Map<string, LegacyClaim>();
@@ -67,6 +69,8 @@ export class Claims implements LegacyCalls {
   readonly #budget = new ObservedBudget();
   /** Descriptions of the offers of calls that were just dropped here, whose ringing may still be on its way. */
   readonly #former: EndedCalls;
+  /** Offers that are over and whose acknowledgement is still to pass, by conversation; gone with it, or with their socket. */
+  readonly #late = new Map<string, readonly Offered[]>();
   readonly #deps: ClaimsDeps;
 
   constructor(deps: ClaimsDeps) {
@@ -163,7 +167,7 @@ export class Claims implements LegacyCalls {
       asks(claim, name, peer);
       this.#index(claim, peer.ref);
     } else if (name === 'call-end' && isParty(claim, peer)) {
-      endedBy(claim, peer);
+      this.#over(key, endedBy(claim, peer));
       this.#end(claim, name, 'hangup');
     }
     return claim.observed?.forwarded(event, null);
@@ -211,6 +215,7 @@ export class Claims implements LegacyCalls {
         if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
         break;
       case 'error':
+        if (this.#refusedLate(key, peer, payload)) break;
         if (isRefuted(claim, peer, payload)) this.#drop(claim, 'refused', String(payload.event));
         break;
     }
@@ -221,6 +226,9 @@ export class Claims implements LegacyCalls {
    * which nobody is left here is forgotten; whoever comes back to it says so.
    */
   disconnected(ref: SocketRef): void {
+    for (const [key, late] of this.#late) {
+      for (const offered of late) if (sameSocket(offered.peer.ref, ref)) this.#settle(key, offered);
+    }
     for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
       claim.sockets.delete(socketKey(ref));
       if (claim.sockets.size === 0) {
@@ -314,9 +322,29 @@ export class Claims implements LegacyCalls {
     });
   }
 
+  /** Offers that their own browser has ended, and that the legacy may still refuse. */
+  #over(key: string, offers: readonly Offered[]): void {
+    if (offers.length > 0) this.#late.set(key, [...(this.#late.get(key) ?? []), ...offers].slice(-maxLate));
+  }
+
+  #settle(key: string, offered: Offered): void {
+    const rest = this.#late.get(key)?.filter((o) => o !== offered) ?? [];
+    if (rest.length > 0) this.#late.set(key, rest);
+    else this.#late.delete(key);
+  }
+
+  /** A refusal of such an offer says nothing of one that the same socket made after it: they are answered in their order. */
+  #refusedLate(key: string, peer: Peer, { event, message }: Record<string, unknown>): boolean {
+    if (event !== 'call-offer' || String(message).startsWith('Malformed ')) return false;
+    const refused = this.#late.get(key)?.find((o) => sameSocket(o.peer.ref, peer.ref));
+    if (refused) this.#settle(key, refused);
+    return refused !== undefined;
+  }
+
   /** A forwarded offer is acknowledged. */
   #acknowledged(key: string, offered: Offered, args: readonly unknown[]): void {
     offered.due = false;
+    this.#settle(key, offered);
     const claim = this.#claims.get(key);
     if (!claim?.offering.includes(offered)) return;
     claim.offering = claim.offering.filter((o) => o !== offered);
