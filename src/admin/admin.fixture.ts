@@ -1,9 +1,11 @@
 // For tests: an admin listener over a real route control and made-up calls, users and figures, and a client for it.
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, fetch } from 'undici';
+import { afterEach } from 'vitest';
 import { systemClock } from '../base/clock.js';
 import type { RouteControl } from '../control/control.js';
 import { memoryLog } from '../control/memory-log.js';
@@ -226,3 +228,19 @@ export const call = (id: string, path: 'new' | 'legacy', ns = '/'): LiveCall => 
   createdAt: 1_700_000_000_000,
   since: 1_700_000_001_000,
 });
+
+/** Beds that are closed after each test of a file; `closing` takes what else is to be closed then. */
+export function useBeds(): { closing: (() => unknown)[]; started: typeof startBed } {
+  const closing: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+  return {
+    closing,
+    async started(options) {
+      const bed = await startBed(options);
+      closing.push(() => bed.close());
+      return bed;
+    },
+  };
+}

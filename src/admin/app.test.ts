@@ -1,24 +1,16 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
 import { testLog } from '../control/log.fixture.js';
 import { memoryLog } from '../control/memory-log.js';
 import { createRoutes } from '../control/routes.js';
 import { recordedSignals } from '../telemetry/signals.js';
-import { type Bed, call, fakeCalls, fakeConnected, raw, startBed, tokens, tokensText } from './admin.fixture.js';
+import { type Bed, call, fakeCalls, fakeConnected, raw, tokens, tokensText, useBeds } from './admin.fixture.js';
 import { dashboardPages } from './pages.js';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-const started = async (options?: Parameters<typeof startBed>[0]): Promise<Bed> => {
-  const bed = await startBed(options);
-  closing.push(() => bed.close());
-  return bed;
-};
+const { closing, started } = useBeds();
 const toNew = { target: 'calls', mode: 'new', reason: 'all of it' };
 
 describe('changes', () => {

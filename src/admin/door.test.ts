@@ -1,16 +1,8 @@
 import net from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type Bed, raw, startBed, tokens, tokensText } from './admin.fixture.js';
+import { describe, expect, it } from 'vitest';
+import { raw, tokens, tokensText, useBeds } from './admin.fixture.js';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-const started = async (options?: Parameters<typeof startBed>[0]): Promise<Bed> => {
-  const bed = await startBed(options);
-  closing.push(() => bed.close());
-  return bed;
-};
+const { started } = useBeds();
 const toNew = { target: 'calls', mode: 'new', reason: 'all of it' };
 
 describe('who may do what', () => {

@@ -1,19 +1,11 @@
 import { once } from 'node:events';
 import net from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type Bed, call, fakeCalls, startBed } from './admin.fixture.js';
+import { describe, expect, it } from 'vitest';
+import { call, fakeCalls, useBeds } from './admin.fixture.js';
 import { described } from './described.fixture.js';
 import { callStates } from './requests.js';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-const started = async (options?: Parameters<typeof startBed>[0]): Promise<Bed> => {
-  const bed = await startBed(options);
-  closing.push(() => bed.close());
-  return bed;
-};
+const { started } = useBeds();
 
 describe('input', () => {
   it('that is not known is refused, each thing in a line', async () => {

@@ -60,14 +60,8 @@ export function peek(b: Buffer, start: number, end: number, complete: boolean): 
   } else if (type !== 2) return Look.OTHER;
   // From here on a name that is not found within the peek is looked for in the whole packet.
   const unfinished = complete ? Look.UNKNOWN : end - start >= PEEK ? Look.SLOW : Look.MORE;
-  peeked.ns = '/';
-  if (i < end && b[i] === 0x2f) {
-    const from = i;
-    while (i < end && b[i] !== 0x2c) i++;
-    if (i === end) return unfinished;
-    peeked.ns = b.toString('utf8', from, i);
-    i++;
-  }
+  i = peekNamespace(b, i, end);
+  if (i < 0) return unfinished;
   const digits = i;
   while (i < end && b[i]! >= 48 && b[i]! <= 57) i++;
   if (i - digits > MAX_ID_DIGITS) return Look.UNKNOWN;
@@ -90,6 +84,17 @@ export function peek(b: Buffer, start: number, end: number, complete: boolean): 
   return unfinished;
 }
 
+/** Sets `peeked.ns`; the position behind it, or -1 where it does not end before `end`. */
+function peekNamespace(b: Buffer, start: number, end: number): number {
+  peeked.ns = '/';
+  if (start >= end || b[start] !== 0x2f) return start;
+  let comma = start;
+  while (comma < end && b[comma] !== 0x2c) comma++;
+  if (comma === end) return -1;
+  peeked.ns = b.toString('utf8', start, comma);
+  return comma + 1;
+}
+
 /**
  * Reads namespace and id of an acknowledgement, in place: call it where `peek` found OTHER with type ACK or BINARY_ACK.
  * NAMED: `peeked.ns` and `peeked.id` are set. SLOW: the namespace is longer than the peek.
@@ -101,14 +106,8 @@ export function peekAck(b: Buffer, start: number, end: number, complete: boolean
     i++;
   }
   const unfinished = complete ? Look.UNKNOWN : end - start >= PEEK ? Look.SLOW : Look.MORE;
-  peeked.ns = '/';
-  if (i < end && b[i] === 0x2f) {
-    const from = i;
-    while (i < end && b[i] !== 0x2c) i++;
-    if (i === end) return unfinished;
-    peeked.ns = b.toString('utf8', from, i);
-    i++;
-  }
+  i = peekNamespace(b, i, end);
+  if (i < 0) return unfinished;
   const digits = i;
   let id = 0;
   for (; i < end && b[i]! >= 48 && b[i]! <= 57; i++) id = id * 10 + b[i]! - 48;
