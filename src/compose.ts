@@ -131,7 +131,14 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     let draining = false;
     const calls = createLiveCalls({ store, signaling, timelines, signals });
     const startedAt = clock.now();
-    const self = thisInstance({ version, startedAt, connected: registry, calls, draining: () => draining });
+    const self = thisInstance({
+      version,
+      startedAt,
+      connected: registry,
+      calls,
+      draining: () => draining,
+      routesVersion: () => routes.current.version,
+    });
     closing.push(() => self.close());
     const admin = await startAdmin({
       listen: config.admin,

@@ -9,7 +9,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 /** A room may import those below it, and itself. */
 const layers = [
   ['base'],
-  ['protocol', 'routing', 'call'],
+  ['protocol', 'routing', 'call', 'redis'],
   ['identity', 'store', 'cluster', 'telemetry'],
   ['signaling', 'control'],
   ['admin', 'proxy'],

@@ -145,6 +145,8 @@ async function instance(calls: LiveCalls): Promise<InstanceBody> {
     lagMs: 0,
     leaseAgeMs: null,
     draining: false,
+    routesVersion: 1,
+    leads: true,
   };
 }
 

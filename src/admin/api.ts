@@ -24,6 +24,8 @@ export interface StatusBody {
     readonly fileProblems: readonly string[];
   };
   readonly legacy: readonly { readonly url: string; readonly reachable: boolean }[];
+  /** What instances share; null where this one is alone. */
+  readonly redis: { readonly address: string; readonly reachable: boolean } | null;
   readonly instances: readonly InstanceBody[];
   readonly guard: readonly GuardBody[];
 }
@@ -42,6 +44,24 @@ export interface InstanceBody {
   /** Since the last renewal of its lease; null where instances share nothing. */
   readonly leaseAgeMs: number | null;
   readonly draining: boolean;
+  /** Of the route table in force there. */
+  readonly routesVersion: number;
+  /** Whether it does what exactly one instance does at a time (ending calls that nobody came back to). */
+  readonly leads: boolean;
+}
+
+/** `POST /api/instances/ID/drain`; `ID` may be `self`, or the beginning of one instance's id only. */
+export interface DrainRequest {
+  readonly reason: string;
+  /** Takes it back: the instance is ready again, and closes no more connections. */
+  readonly cancel?: boolean;
+}
+/** Its answer, 200, once the instance has begun (or was told to: another one follows within a second). */
+export interface DrainBody {
+  readonly id: string;
+  readonly draining: boolean;
+  /** Open when it began. */
+  readonly connections: number;
 }
 
 /** One group of one namespace. */

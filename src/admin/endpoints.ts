@@ -198,6 +198,7 @@ async function statusOf({ routes, guard, ...deps }: ApiDeps, you: StatusBody['yo
     you,
     ready,
     reasons,
+    redis: null,
     routes: {
       version: routes.current.version,
       summary: routes.table.summary,

@@ -12,6 +12,7 @@ export interface SelfOptions {
   readonly connected: Connected;
   readonly calls: Pick<LiveCalls, 'counts'>;
   draining(): boolean;
+  routesVersion(): number;
 }
 
 export interface Self {
@@ -19,7 +20,7 @@ export interface Self {
   close(): void;
 }
 
-export function thisInstance({ version, startedAt, connected, calls, draining }: SelfOptions): Self {
+export function thisInstance({ version, startedAt, connected, calls, draining, routesVersion }: SelfOptions): Self {
   const lag: Lag = measureLag();
   const id = `${hostname()}-${process.pid}`;
   return {
@@ -36,6 +37,8 @@ export function thisInstance({ version, startedAt, connected, calls, draining }:
         lagMs: lag.p99Ms(),
         leaseAgeMs: null,
         draining: draining(),
+        routesVersion: routesVersion(),
+        leads: true,
       };
     },
     close: () => lag.close(),

@@ -12,8 +12,15 @@ export type ConversationId = Brand<string, 'ConversationId'>;
 export type Namespace = Brand<string, 'Namespace'>;
 /** The Socket.IO id that the legacy gave in `40{"sid":"…"}`. */
 export type SocketId = Brand<string, 'SocketId'>;
-/** Counts the browsers' connections of a process from 1; never reused, so a late close can't touch a later connection. */
+/**
+ * Counts the browsers' connections of a process; never reused, so a late close can't touch a later connection. From 1, or, where
+ * several processes share their calls, from a random multiple of 2³² of each.
+ */
 export type ConnectionNumber = Brand<number, 'ConnectionNumber'>;
+/** One running process among those that share their calls; new at each start. What is sent to its sockets is sent there. */
+export type Address = Brand<string, 'Address'>;
+/** One life of such a process: what was declared dead and comes back does so under another. */
+export type InstanceId = Brand<string, 'InstanceId'>;
 
 /**
  * One Socket.IO socket on one connection. With connection state recovery the same `id` comes back on another
@@ -23,7 +30,9 @@ export interface SocketRef {
   readonly ns: Namespace;
   readonly id: SocketId;
   readonly connection: ConnectionNumber;
+  /** The process that holds it; absent where there is only this one. */
+  readonly at?: Address;
 }
 
 export const sameSocket = (a: SocketRef, b: SocketRef): boolean =>
-  a.connection === b.connection && a.id === b.id && a.ns === b.ns;
+  a.connection === b.connection && a.id === b.id && a.ns === b.ns && a.at === b.at;

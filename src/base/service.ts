@@ -87,9 +87,9 @@ export interface LegacyEvent {
 
 /**
  * Why a connection went away. `browser`: the browser closed, vanished or was given up by the heartbeat.
- * `legacy`: the legacy went away under it. `drain`: we closed it.
+ * `legacy`: the legacy went away under it. `drain`: we closed it. `instance`: the process that held it died.
  */
-export type DropCause = 'browser' | 'legacy' | 'drain';
+export type DropCause = 'browser' | 'legacy' | 'drain' | 'instance';
 
 export interface Service {
   readonly name: string;

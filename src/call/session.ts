@@ -29,6 +29,13 @@ export interface Session extends CallKey {
   /** Why each lost seat was lost; absent while it is held. */
   readonly lost: Readonly<Partial<Record<Role, DropCause>>>;
   /**
+   * Seats whose socket was closed by a planned move and that wait for their user's next socket: until when, in milliseconds since
+   * the epoch. They count as connected; what is for them is kept (`SessionStore.keep`).
+   */
+  readonly held?: Readonly<Partial<Record<Role, number>>> | undefined;
+  /** Seats that came back by such a move, whose browser may still offer a rejoin from them. */
+  readonly moved?: Readonly<Partial<Record<Role, true>>> | undefined;
+  /**
    * Set from when both seats were lost to a cause that was neither user's own until a rejoin is answered (accepted
    * difference 4): the call waits for both, either may offer the rejoin, and whichever socket answers it takes the seat.
    */
@@ -90,8 +97,12 @@ export type CallEvent =
   | { readonly type: 'call-end'; readonly by: Sender }
   /** A socket is gone; `otherPresent`: whether the other seat's socket is connected. */
   | { readonly type: 'drop'; readonly socket: SocketRef; readonly cause: DropCause; readonly otherPresent: boolean }
-  /** A participant has a new socket: a kept rejoin offer can be delivered. */
+  /** A participant has a new socket: it takes a held seat, or a kept rejoin offer can be delivered to it. */
   | { readonly type: 'arrived'; readonly by: Sender }
+  /** A seat's socket is about to be closed by a planned move; its seat is held until then. */
+  | { readonly type: 'hold'; readonly socket: SocketRef; readonly until: number }
+  /** A held seat's user did not come back in time: the seat is lost (`drain`). */
+  | { readonly type: 'hold-over'; readonly role: Role; readonly otherPresent: boolean }
   /** The reaper's sweep. */
   | { readonly type: 'sweep'; readonly rejoinTimeout: number; readonly maxAge: number }
   | { readonly type: 'operator-end' };

@@ -28,6 +28,9 @@ export function step(session: Session | null, event: CallEvent, now: number): St
       return session ? drop(session, event, now) : nothing(null, 'no-call');
     case 'arrived':
       return session ? arrive(session, event.by.user, event.by.socket) : nothing(null, 'no-call');
+    case 'hold':
+    case 'hold-over':
+      return nothing(session, 'not-held');
     case 'sweep':
       return session ? sweep(session, event, now) : nothing(null, 'no-call');
     case 'operator-end':

@@ -41,6 +41,8 @@ describe('what is shown', () => {
     lagMs: 1.5,
     leaseAgeMs: null,
     draining: false,
+    routesVersion: 1,
+    leads: true,
   };
   const answersOf: Record<string, { path: string; body: unknown; shows: readonly (string | RegExp)[] }> = {
     'routes list': {
@@ -98,6 +100,7 @@ describe('what is shown', () => {
         version: '0.1.0',
         startedAt: instance.startedAt,
         you: { actor: 'local', kind: 'operate' },
+        redis: null,
         ready: false,
         reasons: ['draining'],
         routes: {

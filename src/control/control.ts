@@ -22,6 +22,16 @@ export interface RouteLog {
    * @throws where it can't be written (full, read-only, away).
    */
   append(version: RouteVersion): Promise<{ readonly conflict?: readonly RouteVersion[] }>;
+  /**
+   * Told of versions that others have appended, oldest first, as soon as they are there; a log that is this process's alone has
+   * none. Set once, right after `read`.
+   */
+  follow?(appended: (versions: readonly RouteVersion[]) => void): void;
+  /**
+   * A version is in force here: tells the others that share the log, and answers on how many it is in force, of how many, as soon
+   * as that is all of them, or after a second. A log that is this process's alone has no such method: 1 of 1.
+   */
+  confirm?(version: number): Promise<{ readonly instances: number; readonly of: number }>;
   /** What is shown of it: the file's path, or Redis's address without its password; null: in memory only. */
   readonly where: string | null;
   close(): Promise<void>;

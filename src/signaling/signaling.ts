@@ -377,7 +377,7 @@ export class Signaling implements Service {
   }
 
   async #arrived(by: Sender): Promise<void> {
-    for (const session of await this.#deps.store.byUser(by.socket.ns, by.user)) {
+    for (const session of await this.#deps.store.awaiting(by.socket.ns, by.user)) {
       if (session.state !== 'AWAITING_REJOIN' && !session.rejoining) continue;
       if (!this.#deps.delivery.isConnected(by.socket)) return;
       await this.calls.apply(session, (now) => (now === null ? null : { type: 'arrived', by }));

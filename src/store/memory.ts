@@ -2,10 +2,14 @@
 // knows. Knows nothing of what a session means; its bound is the number of live calls, which the reaper keeps.
 import type { SocketRef } from '../base/ids.js';
 import type { CallKey, Session } from '../call/session.js';
-import type { SessionStore } from './store.js';
+import type { DueAt, SessionStore } from './store.js';
 
-/** A store that is empty at first and forgets all on `close`. Sessions are handed out as they were given: they are immutable. */
-export function memorySessionStore(): SessionStore {
+/**
+ * A store that is empty at first and forgets all on `close`. Sessions are handed out as they were given: they are immutable. Whom
+ * the legacy has a call with, and what has ended lately, its one instance knows by itself, so nothing is said of it here. No seat
+ * is ever held: there is no other instance to come back to.
+ */
+export function memorySessionStore(dueAt: DueAt = () => 0): SessionStore {
   const sessions = new Map<string, Session>();
   const bySocket = new Map<string, Set<string>>();
   const byUser = new Map<string, Set<string>>();
@@ -45,12 +49,13 @@ export function memorySessionStore(): SessionStore {
   return {
     peek: (key) => sessions.get(keyOf(key)) ?? null,
     get: async (key) => sessions.get(keyOf(key)) ?? null,
+    look: async (key) => ({ session: sessions.get(keyOf(key)) ?? null, claimed: false, ended: null }),
     async create(session) {
       const key = keyOf(session);
       const current = sessions.get(key);
-      if (current) return { created: false, session: current };
+      if (current) return { created: false, session: current, claimed: false };
       put(key, undefined, session);
-      return { created: true, session };
+      return { created: true, session, claimed: false };
     },
     async replace(before, after) {
       const key = keyOf(before);
@@ -66,8 +71,18 @@ export function memorySessionStore(): SessionStore {
       put(key, current, undefined);
       return { deleted: true, session: null };
     },
+    heard: () => undefined,
+    claim: async (key) => sessions.get(keyOf(key)) ?? null,
+    release: () => undefined,
     bySocket: async (ref) => found(bySocket.get(socketKey(ref))),
-    byUser: async (ns, user) => found(byUser.get(userKey(ns, user))),
+    awaiting: async (ns, user) => found(byUser.get(userKey(ns, user))).filter((session) => session.waitsForBoth),
+    knownOf: (ns, user) => found(byUser.get(userKey(ns, user))),
+    async *seatedAt() {
+      yield* [];
+    },
+    forget: async () => undefined,
+    due: (now) => [...sessions.values()].filter((session) => dueAt(session) <= now),
+    keep: async (session) => ({ kept: false, session: sessions.get(keyOf(session)) ?? null }),
     // A copy: the reaper changes the store while it walks.
     all: () => [...sessions.values()],
     count: async () => ({ ...counts }),

@@ -17,7 +17,7 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
     describe('create', () => {
       it('stores a session and gives it back as it was', async () => {
         const session = sessionOf();
-        expect(await store.create(session)).toEqual({ created: true, session });
+        expect(await store.create(session)).toEqual({ created: true, session, claimed: false });
         expect(await store.get(session)).toEqual(session);
       });
 
@@ -39,9 +39,9 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         const first = sessionOf();
         const second = sessionOf({ callId: 'call-2', users: users('d', 'e') });
         await store.create(first);
-        expect(await store.create(second)).toEqual({ created: false, session: first });
+        expect(await store.create(second)).toEqual({ created: false, session: first, claimed: false });
         expect(await store.get(first)).toEqual(first);
-        expect(await store.byUser('/', 'd')).toEqual([]);
+        expect(await store.knownOf('/', 'd')).toEqual([]);
       });
 
       it('lets exactly one of many at once in, and tells all the others which', async () => {
@@ -56,7 +56,7 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         const one = sessionOf();
         const two = sessionOf({ ns: '/other' as Namespace, callId: 'call-2' });
         await store.create(one);
-        expect(await store.create(two)).toEqual({ created: true, session: two });
+        expect(await store.create(two)).toEqual({ created: true, session: two, claimed: false });
         expect(await store.get(one)).toEqual(one);
         expect(await store.get(two)).toEqual(two);
       });
@@ -131,7 +131,7 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         expect(await store.delete(session)).toEqual({ deleted: true, session: null });
         expect(await store.get(session)).toBeNull();
         expect(await store.bySocket(socket('a1'))).toEqual([]);
-        expect(await store.byUser('/', 'a')).toEqual([]);
+        expect(await store.knownOf('/', 'a')).toEqual([]);
         expect(await listed(store)).toEqual([]);
         expect(await store.count()).toEqual(counted({}));
       });
@@ -230,12 +230,12 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         const two = sessionOf({ conversationId: 'c-2' as ConversationId, callId: 'call-2', users: users('c', 'a') });
         await store.create(one);
         await store.create(two);
-        expect((await store.byUser('/', 'a')).map(({ callId }) => callId).sort()).toEqual(['call-1', 'call-2']);
-        expect(await store.byUser('/', 'b')).toEqual([one]);
-        expect(await store.byUser('/other', 'a')).toEqual([]);
+        expect((await store.knownOf('/', 'a')).map(({ callId }) => callId).sort()).toEqual(['call-1', 'call-2']);
+        expect(await store.knownOf('/', 'b')).toEqual([one]);
+        expect(await store.knownOf('/other', 'a')).toEqual([]);
         await store.delete(one);
-        expect(await store.byUser('/', 'a')).toEqual([two]);
-        expect(await store.byUser('/', 'b')).toEqual([]);
+        expect(await store.knownOf('/', 'a')).toEqual([two]);
+        expect(await store.knownOf('/', 'b')).toEqual([]);
       });
 
       it('answers the session as it is now', async () => {
@@ -243,7 +243,7 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         const after = { ...before, version: 2, since: 9 };
         await store.create(before);
         await store.replace(before, after);
-        expect(await store.byUser('/', 'b')).toEqual([after]);
+        expect(await store.knownOf('/', 'b')).toEqual([after]);
       });
     });
 
@@ -308,7 +308,7 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
       expect(ids(await listed(store))).toEqual(ids(sessions));
       for (const user of ['u0', 'u1', 'u2', 'v0', 'v1', 'v2', 'v3', 'v4']) {
         const own = sessions.filter((s) => s.users.offerer === user || s.users.answerer === user);
-        expect(ids(await store.byUser('/', user))).toEqual(ids(own));
+        expect(ids(await store.knownOf('/', user))).toEqual(ids(own));
       }
       for (let n = 0; n < 8; n++) {
         const ref = socket(`s${n % 4}`, n % 2);

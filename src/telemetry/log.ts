@@ -92,6 +92,20 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     },
     legacyDown: (url, why) => log.error({ url, why }, 'legacy is unreachable'),
     legacyUp: (url) => log.info({ url }, 'legacy is reachable'),
+    redis: (well, why) => {
+      if (well) log.info({ why }, 'Redis is reachable');
+      else log.error({ why }, 'Redis is away; what the new path serves is refused until it is back');
+    },
+    instanceDied: (id, calls, ms) => log.warn({ id, calls, ms }, 'an instance died; its calls were taken over'),
+    fenced: (was, now, sockets) =>
+      log.error({ was, now, sockets }, 'this instance was declared dead and goes on as a new one'),
+    unreadable: (key, why) =>
+      seldom(`unreadable ${key}`, (more) =>
+        log.error({ key, why, ...more }, 'what Redis holds under this key can not be understood; its call is ended'),
+      ),
+    drained: (what, connections) => log.info({ connections }, `drain ${what}`),
+    message: () => undefined,
+    roundTrip: () => undefined,
     internalError: (where, error) =>
       seldom(`internal ${where}`, (more) => log.error({ where, err: error, ...more }, 'internal error')),
   };

@@ -8,6 +8,7 @@ import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import type { Change } from '../routing/change.js';
 import { groupNames, groups } from '../routing/route.js';
 import { listenForOperators } from './listen.js';
+import { clusterMetrics } from './metrics-cluster.js';
 import type { Counters, Signals, TransportKind } from './signals.js';
 
 export interface Metrics {
@@ -188,6 +189,7 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
       legacies.set(url, 0);
     },
     legacyUp: (url) => void legacies.set(url, 1),
+    ...clusterMetrics(meter),
     internalError: (where) => errors(where),
   };
 }

@@ -104,6 +104,20 @@ export interface Signals {
   routesRejected(file: string, problems: readonly string[]): void;
   legacyDown(url: string, why: string): void;
   legacyUp(url: string): void;
+  /** What instances share can be reached, or can't any more: events that the new path serves are refused meanwhile. */
+  redis(well: boolean, why: string): void;
+  /** Another instance died and this one has handled what it held; `calls`: how many, `ms`: how long that took. */
+  instanceDied(id: string, calls: number, ms: number): void;
+  /** This instance found that it was declared dead; `sockets`: closed, since they held a seat. */
+  fenced(was: string, now: string, sockets: number): void;
+  /** What stands under a key of Redis can't be understood; its call is ended. Never what stands there. */
+  unreadable(key: string, why: string): void;
+  /** A drain of this instance begins, was taken back, or is over. */
+  drained(what: 'begun' | 'cancelled' | 'done', connections: number): void;
+  /** A message went to another instance, or came from one: `topic`, and its bytes. On the path of each event between two instances. */
+  message(way: 'out' | 'in', topic: string, bytes: number): void;
+  /** A round trip to Redis, by the name of its script or command; milliseconds. */
+  roundTrip(name: string, ms: number): void;
   /**
    * A broken assumption that was survived. The error's message may be shown; payloads never. `about`: the event that the
    * new path could not serve for it.
@@ -152,6 +166,13 @@ export function recordedSignals(): Signals & {
     routesRejected: note('routesRejected'),
     legacyDown: note('legacyDown'),
     legacyUp: note('legacyUp'),
+    redis: note('redis'),
+    instanceDied: note('instanceDied'),
+    fenced: note('fenced'),
+    unreadable: note('unreadable'),
+    drained: note('drained'),
+    message: note('message'),
+    roundTrip: note('roundTrip'),
     internalError: note('internalError'),
   };
 }

@@ -15,15 +15,8 @@ const struck = async <T>(conversationId: string, ask: () => Promise<T>): Promise
 export function faulty(store: SessionStore): SessionStore {
   return {
     ...store,
-    peek: (key) => store.peek(key),
-    get: (key) => store.get(key),
     create: (session) => struck(session.conversationId, () => store.create(session)),
     replace: (before, after) => struck(before.conversationId, () => store.replace(before, after)),
     delete: (before) => struck(before.conversationId, () => store.delete(before)),
-    bySocket: (ref) => store.bySocket(ref),
-    byUser: (ns, user) => store.byUser(ns, user),
-    all: () => store.all(),
-    count: () => store.count(),
-    close: () => store.close(),
   };
 }
