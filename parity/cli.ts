@@ -15,11 +15,11 @@ import { editorSchema, type Scenario, type Transport, transports } from './scena
 import { commandIdentity, type Identity, secretIdentity } from './targets/identity.js';
 import { endOnSignals } from './targets/processes.js';
 import { packageRoot } from './targets/root.js';
-import { givenTargets, newSecret, ownTargets, type PathName, paths } from './targets/targets.js';
+import { givenTargets, newSecret, ownTargets, type PathName, paths, usualPaths } from './targets/targets.js';
 
 interface Flags {
   legacy?: string;
-  proxy?: string;
+  proxy: string[];
   admin?: string;
   adminTokenFile?: string;
   proxyIs: Exclude<PathName, 'legacy'>;
@@ -40,6 +40,9 @@ interface Flags {
   barrierEvent: string;
   patience: number;
   quiet: number;
+  instances: number;
+  redis?: string;
+  redisServer: string;
 }
 
 class Usage extends Error {}
@@ -97,12 +100,17 @@ function runFlags(command: Command): Command {
   };
   return command
     .option('--legacy <url>', 'the backend itself; without it, a stub and proxies are started here')
-    .option('--proxy <url>', 'sigfig in front of that backend')
+    .option(
+      '--proxy <url>',
+      'sigfig in front of that backend; repeatable: parties are on different instances',
+      many,
+      [],
+    )
     .option('--admin <url>', "sigfig's admin API: its routes are set for each path, and set back at the end")
     .option('--admin-token-file <file>', 'a token that may operate there, where it wants one')
     .addOption(
       new Option('--proxy-is <path>', 'how that proxy is routed at the moment')
-        .choices(['proxy-legacy', 'proxy-new', 'peeled'])
+        .choices(['proxy-legacy', 'proxy-new', 'peeled', 'cluster'])
         .default('proxy-new'),
     )
     .option('--token-command <command>', 'prints a token for the user name that is its last argument')
@@ -110,7 +118,16 @@ function runFlags(command: Command): Command {
     .option('--conversation <template>', 'the id of the conversation of two users', 'dm:{0}:{1}')
     .option('--conversation-command <command>', 'or: prints the id for the user ids that are its arguments')
     .option('--only <pattern>', 'scenarios whose name has this in it; * for any text; repeatable', many, [])
-    .option('--path <paths>', `of ${paths.join(', ')}; repeatable`, oneOf(paths), [])
+    .option('--path <paths>', `of ${paths.join(', ')} (default: all but cluster); repeatable`, oneOf(paths), [])
+    .option('--instances <n>', 'of our own, for the path cluster', several, 2)
+    .addOption(
+      new Option('--redis <url>', 'for the path cluster (default: a redis-server started here)').env('REDIS_URL'),
+    )
+    .addOption(
+      new Option('--redis-server <file>', 'to start where there is no --redis')
+        .env('REDIS_SERVER_PATH')
+        .default('redis-server'),
+    )
     .option('--transport <transports>', `of ${transports.join(', ')}; repeatable`, oneOf(transports), [])
     .option('--scenarios <folder>', 'where the scenarios are', join(folder, 'scenarios'))
     .option('--differences <file>', 'the accepted differences (default: differences.yaml above the scenarios)')
@@ -138,16 +155,17 @@ async function run(flags: Flags): Promise<number> {
   const chosen = scenarios.filter(({ name }) => flags.only.length === 0 || flags.only.some((one) => fits(name, one)));
   if (chosen.length === 0)
     throw new Usage(`no scenario fits --only ${flags.only.join(', ')}; "parity check" reads them all`);
-  const wanted = flags.path.length > 0 ? flags.path : paths;
+  const wanted = flags.path.length > 0 ? flags.path : flags.proxy.length > 1 ? paths : usualPaths;
   const runId = Math.floor(Math.random() * 36 ** 5).toString(36);
   let identity: Identity | undefined;
   const common = { identity: () => identity as Identity, patienceMs: flags.patience, run: runId };
-  const { legacy, proxy, admin } = flags;
+  const { legacy, admin } = flags;
+  const proxies = flags.proxy.map((url) => slashless(url));
   const secret = flags.jwtSecretFile === undefined ? undefined : secretOf(flags.jwtSecretFile);
-  if (legacy === undefined && (proxy !== undefined || admin !== undefined)) {
+  if (legacy === undefined && (proxies.length > 0 || admin !== undefined)) {
     throw new Usage('--proxy needs --legacy as well: there is nothing to compare with otherwise');
   }
-  if (admin !== undefined && proxy === undefined) {
+  if (admin !== undefined && proxies.length === 0) {
     throw new Usage('--admin needs --proxy as well: calls go through that, whatever its routes are');
   }
   if (admin === undefined && flags.adminTokenFile !== undefined) throw new Usage('--admin-token-file needs --admin');
@@ -158,11 +176,15 @@ async function run(flags: Flags): Promise<number> {
   const rejoin = flags.rejoinTimeout ?? (legacy === undefined ? 3_000 : 60_000);
   const targets =
     legacy === undefined
-      ? await ownTargets(own, rejoin, wanted, common)
+      ? await ownTargets(own, rejoin, wanted, common, [], {
+          instances: flags.instances,
+          redisUrl: flags.redis,
+          redisServer: flags.redisServer,
+        })
       : await givenTargets(
           {
             legacy: slashless(legacy),
-            proxy: slashless(proxy),
+            proxies,
             admin: admin === undefined ? undefined : { url: slashless(admin), token: tokenOf(flags.adminTokenFile) },
           },
           rejoin,
@@ -180,7 +202,7 @@ async function run(flags: Flags): Promise<number> {
       : commandIdentity(flags.tokenCommand, conversations);
   const screen = terminal(process.stdout);
   try {
-    for (const url of [targets.legacyUrl, slashless(proxy)]) if (url !== undefined) await greet(identity, url, flags);
+    for (const url of [targets.legacyUrl, ...proxies]) await greet(identity, url, flags);
     const result = await runMatrix({
       scenarios: chosen,
       paths: wanted,
@@ -257,11 +279,7 @@ function tokenOf(file: string | undefined): string | undefined {
   return file === undefined ? undefined : orUsage(() => readFileSync(file, 'utf8')).trim();
 }
 
-function slashless(url: string): string;
-function slashless(url: string | undefined): string | undefined;
-function slashless(url: string | undefined): string | undefined {
-  return url?.replace(/\/+$/, '');
-}
+const slashless = (url: string): string => url.replace(/\/+$/, '');
 
 /** `*` is any text; a pattern without one may stand anywhere in the name. */
 function fits(name: string, pattern: string): boolean {
@@ -273,6 +291,12 @@ function fits(name: string, pattern: string): boolean {
 function whole(text: string): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number from 1.');
+  return value;
+}
+
+function several(text: string): number {
+  const value = whole(text);
+  if (value < 2 || value > 16) throw new InvalidArgumentError('It must be from 2 to 16.');
   return value;
 }
 

@@ -71,7 +71,7 @@ async function run(flags: Flags): Promise<number> {
     legacy === undefined
       ? await ownTargets(secret, rejoinTimeoutMs, flags.path, common, patientStub)
       : await givenTargets(
-          { legacy: slashless(legacy), proxy: slashless(flags.proxy ?? ''), admin: undefined },
+          { legacy: slashless(legacy), proxies: [slashless(flags.proxy ?? '')], admin: undefined },
           60_000,
           'proxy-new',
           common,

@@ -10,6 +10,8 @@ export interface BarrierOptions {
   /** A conversation that nobody is in: a candidate for it is acknowledged and forgotten on whichever path calls travel. */
   readonly conversation: string;
   readonly patienceMs: number;
+  /** Where several instances serve: what one of them had for another has arrived there. */
+  readonly between?: (() => Promise<void>) | undefined;
 }
 
 /**
@@ -31,9 +33,13 @@ export async function barrier(device: Device, options: BarrierOptions, lookup = 
   await within(patienceMs, `${spec.name}'s barrier is acknowledged`, Promise.all(asked));
 }
 
-/** What was sent to anybody before now is there: one round of barriers. */
+/** What was sent to anybody before now is there: one round of barriers, on both sides of one between the instances. */
 export async function arrived({ devices, barrier: options }: Barriers): Promise<void> {
-  await Promise.all([...devices.values()].map((device) => barrier(device, options)));
+  const round = () => Promise.all([...devices.values()].map((device) => barrier(device, options)));
+  await round();
+  if (!options.between) return;
+  await options.between();
+  await round();
 }
 
 interface Barriers {
@@ -51,6 +57,10 @@ export async function quiesce(devices: readonly Device[], options: BarrierOption
   for (let round = 0; quiet < 2 && round < mostRounds; round++) {
     const before = count();
     await Promise.all(devices.map((device) => barrier(device, options, device.lookingUp)));
+    if (options.between) {
+      await options.between();
+      await Promise.all(devices.map((device) => barrier(device, options)));
+    }
     quiet = count() === before ? quiet + 1 : 0;
   }
   for (const device of devices) device.lookingUp = false;

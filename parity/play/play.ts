@@ -4,6 +4,7 @@ import { normalise } from '../compare/normalise.js';
 import type { DeviceSpec, Play, Transport } from '../scenario.js';
 import type { Identity, SignedIn } from '../targets/identity.js';
 import { arrived, type BarrierOptions, quiesce } from './barrier.js';
+import type { Between } from './between.js';
 import { Connection } from './connection.js';
 import { Device } from './device.js';
 import { ours } from './ours.js';
@@ -17,6 +18,9 @@ export interface Target {
   readonly path: string;
   /** Without a slash at the end. */
   readonly url: string;
+  /** Where several instances serve: of each of them. Parties are on different ones, and so are the devices of one. */
+  readonly urls?: readonly string[];
+  readonly between?: Between;
   readonly witnesses: Witnesses;
   /** Changes the call routes and waits until they are in force; absent where that can't be done. */
   flip?(to: 'legacy' | 'new'): Promise<void>;
@@ -123,13 +127,19 @@ function stageOf(
 ): Stage {
   const { identity, patienceMs, suffix } = options;
   const slots = scenario.devices.map(({ name }) => name);
+  const { between } = target;
   return {
     target,
     options,
     devices,
     users,
     words,
-    barrier: { event: options.barrierEvent, conversation: `parity-own-nobody-${suffix}`, patienceMs },
+    barrier: {
+      event: options.barrierEvent,
+      conversation: `parity-own-nobody-${suffix}`,
+      patienceMs,
+      between: between && (() => between.round()),
+    },
     slot: (device) => slots.indexOf(device),
     async connect(device, transport, token) {
       const { spec } = device;
@@ -144,7 +154,7 @@ function stageOf(
         kind === 'valid' ? users.get(spec.party) : await identity.signIn(`${spec.party}-${suffix}`, kind);
       const connection = new Connection(
         {
-          url: target.url,
+          url: urlFor(device, scenario, target, options.random),
           namespace: spec.namespace,
           transport: transport ?? spec.transport ?? options.transport,
           token: signedIn?.token,
@@ -159,4 +169,14 @@ function stageOf(
       await connection.connect();
     },
   };
+}
+
+/** The first devices of two parties are on different instances; a device that comes back does so on any of them. */
+function urlFor({ spec, connections }: Device, { devices }: Play, { url, urls }: Target, random: () => number): string {
+  if (!urls) return url;
+  const parties = [...new Set(devices.map(({ party }) => party))];
+  const among = devices.filter(({ party }) => party === spec.party).findIndex(({ name }) => name === spec.name);
+  const first = parties.indexOf(spec.party) + among;
+  const n = connections.length === 0 ? first : Math.floor(random() * urls.length);
+  return urls[n % urls.length] as string;
 }

@@ -59,8 +59,9 @@ async function emit(step: Emit, stage: Stage): Promise<void> {
     about = (args[0] as { conversationId?: unknown } | null | undefined)?.conversationId;
     answers.push(connection.emit(step.emit, args, ack !== false));
   }
-  // There the events of one call travel on two paths: what one of them led to may still be on its way when the other answers.
-  const twoPaths = stage.target.path === 'peeled';
+  // There the events of one call travel on two paths, or through several instances: what one of them led to may still be on its
+  // way when the other answers.
+  const twoPaths = stage.target.path === 'peeled' || stage.target.between !== undefined;
   if (ack === false) {
     if (step.emit === 'call-offer') device.lookingUp = true;
     const behind = twoPaths && isId(about) && device.spec.barrier === undefined ? about : undefined;
@@ -110,8 +111,11 @@ async function prepareDrop(step: DropStep, stage: Stage): Promise<() => Promise<
   }
   return async () => {
     connection.drop(step.how);
-    if (step.noticed !== false) await noticed?.();
-    else if (noticed) unnoticed.set(connection, noticed);
+    if (step.noticed !== false) {
+      await noticed?.();
+      // The witness was told; what the drop did to other calls may still be on its way to other instances.
+      if (stage.target.between) for (let round = 0; round < 2; round++) await arrived(stage);
+    } else if (noticed) unnoticed.set(connection, noticed);
   };
 }
 

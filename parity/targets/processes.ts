@@ -94,6 +94,7 @@ export const routeTables = {
 
 export interface ProxyProcess extends Process {
   readonly url: string;
+  readonly admin: string;
   setRoutes(to: keyof typeof routeTables): Promise<void>;
 }
 
@@ -104,6 +105,7 @@ export async function startProxy(
   folder: string,
   routes: keyof typeof routeTables,
   { rejoinTimeoutMs }: Times,
+  more: readonly string[] = [],
 ): Promise<ProxyProcess> {
   const secretFile = join(folder, 'secret');
   const file = join(folder, `routes-${++tables}.yaml`);
@@ -113,11 +115,13 @@ export async function startProxy(
     ...['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--metrics', '127.0.0.1:0/metrics'],
     ...['--legacy', legacyUrl, '--routes', file, '--jwt-secret-file', secretFile],
     ...['--rejoin-timeout', `${rejoinTimeoutMs}ms`, '--reap-interval', '200ms'],
+    ...more,
   ]);
   let inForce: string = routes;
   return {
     ...proxy,
     url: /proxy=(\S+)/.exec(proxy.ready)?.[1] ?? '',
+    admin: /admin=(\S+)/.exec(proxy.ready)?.[1] ?? '',
     async setRoutes(to) {
       if (to === inForce) return;
       inForce = to;

@@ -78,7 +78,7 @@ export async function routedProxy(admin: string, token: string | undefined): Pro
   };
 }
 
-async function ask<T>(
+export async function ask<T>(
   admin: string,
   token: string | undefined,
   path: string,

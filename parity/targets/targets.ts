@@ -5,16 +5,20 @@ import { rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Between } from '../play/between.js';
 import type { Target } from '../play/play.js';
 import { Problem } from '../play/problem.js';
 import { Witnesses } from '../play/witness.js';
+import { startCluster, startRedis } from './cluster.js';
 import type { Identity } from './identity.js';
-import { atExit, type ProxyProcess, routeTables, startProxy, startStub, type Times } from './processes.js';
+import { atExit, routeTables, startProxy, startStub, type Times } from './processes.js';
 import { routedProxy } from './routed.js';
 
-/** `peeled`: relay events alone are taken out of the stream. */
-export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled'] as const;
+/** `peeled`: relay events alone are taken out of the stream. `cluster`: as `proxy-new`, over several instances. */
+export const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled', 'cluster'] as const;
 export type PathName = (typeof paths)[number];
+/** What is played where nothing is said: a cluster needs a Redis. */
+export const usualPaths: readonly PathName[] = paths.filter((path) => path !== 'cluster');
 
 /** What a scenario needs besides a URL. */
 export type Need = 'flip' | 'restart';
@@ -61,7 +65,66 @@ function witnessesAt(url: string, path: string, { identity, patienceMs, run }: C
   });
 }
 
-const routesOf = (path: PathName) => (path === 'proxy-new' ? 'new' : path === 'peeled' ? 'peeled' : 'legacy');
+/** Where several instances serve, calls of the runner's own prove that what one had for another has arrived. */
+function betweenAt(urls: readonly string[], path: string, { identity, patienceMs, run }: Common): Between {
+  return new Between({
+    urls,
+    patienceMs,
+    signIn: (name) =>
+      identity().signIn(`parity-own-between-${name}-${path}-${new URL(urls[0] ?? '').port}-${run}`, 'valid'),
+    conversation: (a, b) =>
+      identity().conversation([
+        { id: a, token: undefined },
+        { id: b, token: undefined },
+      ]),
+  });
+}
+
+function targetAt(urls: readonly string[], path: PathName, common: Common): Target & { close(): Promise<void> } {
+  const [url = ''] = urls;
+  const witnesses = witnessesAt(url, path, common);
+  const between = urls.length > 1 ? betweenAt(urls, path, common) : undefined;
+  return {
+    path,
+    url,
+    ...(between && { urls, between }),
+    witnesses,
+    close: async () => void (await Promise.all([witnesses.close(), between?.close()])),
+  };
+}
+
+const routesOf = (path: PathName) =>
+  path === 'proxy-new' || path === 'cluster' ? 'new' : path === 'peeled' ? 'peeled' : 'legacy';
+
+type Routed = keyof typeof routeTables;
+
+/** What stands in front of a stub on one path: nothing, one proxy, or a cluster. */
+interface Front {
+  readonly urls: readonly string[];
+  setRoutes(to: Routed): Promise<void>;
+  kill(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  readonly redisUrl: string;
+  readonly instances: number;
+}
+
+async function startFront(
+  path: PathName,
+  stubUrl: string,
+  folder: string,
+  times: Times,
+  cluster: ClusterOptions | undefined,
+): Promise<Front> {
+  if (path === 'legacy') return { urls: [stubUrl], setRoutes: async () => undefined, kill: async () => undefined };
+  if (path !== 'cluster') {
+    const proxy = await startProxy(stubUrl, folder, routesOf(path), times);
+    return { ...proxy, urls: [proxy.url] };
+  }
+  if (!cluster) throw new Problem('the path "cluster" needs Redis');
+  return startCluster(cluster.redisUrl, cluster.instances, stubUrl, folder, routesOf(path), times);
+}
 
 interface Stack extends Target {
   /** Routes as they were at the start. */
@@ -70,37 +133,40 @@ interface Stack extends Target {
 }
 
 /** Stubs and proxies that one play at a time has for itself; a play that is over leaves them to the next. */
-function stackPool(folder: string, secretFile: string, stubArgs: readonly string[], common: Common) {
+function stackPool(
+  folder: string,
+  secretFile: string,
+  stubArgs: readonly string[],
+  common: Common,
+  cluster: ClusterOptions | undefined,
+) {
   const slots = slotsOf(mostDedicated);
   const all = new Set<Stack>();
   const idle = new Map<string, Stack[]>();
 
   async function start(path: PathName, times: Times): Promise<Stack> {
     let stub = await startStub(secretFile, times, undefined, stubArgs);
-    let proxy: ProxyProcess | undefined;
+    let front: Front;
     try {
-      if (path !== 'legacy') proxy = await startProxy(stub.url, folder, routesOf(path), times);
+      front = await startFront(path, stub.url, folder, times, cluster);
     } catch (error) {
       await stub.kill();
       throw error;
     }
-    const url = proxy?.url ?? stub.url;
-    const witnesses = witnessesAt(url, path, common);
+    const target = targetAt(front.urls, path, common);
     const stack: Stack = {
-      path,
-      url,
-      witnesses,
-      flip: async (to) => proxy?.setRoutes(to),
+      ...target,
+      flip: (to) => front.setRoutes(to),
       async restart() {
         const address = new URL(stub.url).host;
         await stub.kill();
         stub = await startStub(secretFile, times, address, stubArgs);
       },
-      reset: async () => proxy?.setRoutes(routesOf(path)),
+      reset: () => front.setRoutes(routesOf(path)),
       async close() {
         all.delete(stack);
-        await witnesses.close();
-        await Promise.all([stub.kill(), proxy?.kill()]);
+        await target.close();
+        await Promise.all([stub.kill(), front.kill()]);
       },
     };
     all.add(stack);
@@ -134,6 +200,14 @@ function stackPool(folder: string, secretFile: string, stubArgs: readonly string
   };
 }
 
+/** For the path `cluster`: how many instances, and the Redis for them; without a URL a private one is started. */
+export interface OwnCluster {
+  readonly instances: number;
+  readonly redisUrl: string | undefined;
+  /** `redis-server`, or where it is. */
+  readonly redisServer: string;
+}
+
 /** Stub and proxies as processes of our own. `secret` is written where they find it. */
 export async function ownTargets(
   secret: Buffer,
@@ -141,6 +215,7 @@ export async function ownTargets(
   wanted: readonly PathName[],
   common: Common,
   stubArgs: readonly string[] = [],
+  ownCluster: OwnCluster = { instances: 2, redisUrl: undefined, redisServer: 'redis-server' },
 ): Promise<Targets> {
   const folder = await mkdtemp(join(tmpdir(), 'parity-'));
   const remove = () => rmSync(folder, { recursive: true, force: true });
@@ -157,19 +232,22 @@ export async function ownTargets(
   try {
     const stub = await startStub(secretFile, times, undefined, stubArgs);
     stops.push(() => stub.kill());
-    const shared = new Map<PathName, Target>();
+    let cluster: ClusterOptions | undefined;
+    if (wanted.includes('cluster')) {
+      const { instances, redisUrl, redisServer } = ownCluster;
+      const redis = redisUrl === undefined ? await startRedis(redisServer) : undefined;
+      if (redis) stops.push(() => redis.kill());
+      cluster = { instances, redisUrl: redisUrl ?? redis?.url ?? '' };
+    }
+    const shared = new Map<PathName, ReturnType<typeof targetAt>>();
     await Promise.all(
       wanted.map(async (path) => {
-        let { url } = stub;
-        if (path !== 'legacy') {
-          const proxy = await startProxy(stub.url, folder, routesOf(path), times);
-          stops.push(() => proxy.kill());
-          url = proxy.url;
-        }
-        shared.set(path, { path, url, witnesses: witnessesAt(url, path, common) });
+        const front = await startFront(path, stub.url, folder, times, cluster);
+        stops.push(() => front.kill());
+        shared.set(path, targetAt(front.urls, path, common));
       }),
     );
-    const stacks = stackPool(folder, secretFile, stubArgs, common);
+    const stacks = stackPool(folder, secretFile, stubArgs, common, cluster);
     stops.push(() => stacks.close());
     return {
       rejoinTimeoutMs,
@@ -181,7 +259,7 @@ export async function ownTargets(
         return play(shared.get(path) as Target, rejoinTimeoutMs);
       },
       async close() {
-        await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
+        await Promise.all([...shared.values()].map((target) => target.close()));
         await close();
       },
     };
@@ -210,7 +288,8 @@ function slotsOf(most: number): { take(): Promise<() => void> } {
 
 export interface GivenUrls {
   readonly legacy: string;
-  readonly proxy: string | undefined;
+  /** Of each instance where there are several; the parties of a play are on different ones. */
+  readonly proxies: readonly string[];
   /** The admin API, through which routes are set, and a token that may operate where it wants one. */
   readonly admin: { readonly url: string; readonly token: string | undefined } | undefined;
 }
@@ -226,17 +305,21 @@ export async function givenTargets(
   common: Common,
 ): Promise<Targets> {
   await reach('--legacy', urls.legacy);
-  if (urls.proxy !== undefined) await reach('--proxy', urls.proxy);
+  for (const proxy of urls.proxies) await reach('--proxy', proxy);
   const routed = urls.admin && (await routedProxy(urls.admin.url, urls.admin.token));
-  const url = (path: PathName) =>
-    path === 'legacy' ? urls.legacy : routed || path === proxyIs ? urls.proxy : undefined;
-  const shared = new Map<PathName, Target>();
+  const at = (path: PathName): readonly string[] => {
+    if (path === 'legacy') return [urls.legacy];
+    if (path === 'cluster' && urls.proxies.length < 2) return [];
+    return routed || path === proxyIs ? urls.proxies : [];
+  };
+  const shared = new Map<PathName, ReturnType<typeof targetAt>>();
   return {
     rejoinTimeoutMs,
     legacyUrl: urls.legacy,
     missing(path, needs) {
-      if (url(path) === undefined) {
-        return path === 'legacy' || urls.proxy === undefined
+      if (at(path).length === 0) {
+        if (path === 'cluster' && urls.proxies.length < 2) return 'give --proxy for each of several instances';
+        return path === 'legacy' || urls.proxies.length === 0
           ? 'no URL was given for it'
           : `the proxy is routed as ${proxyIs}; see --proxy-is, or set its routes with --admin`;
       }
@@ -245,8 +328,7 @@ export async function givenTargets(
       return undefined;
     },
     async use(path, needs, play) {
-      const at = url(path) as string;
-      const target = shared.get(path) ?? { path, url: at, witnesses: witnessesAt(at, path, common) };
+      const target = shared.get(path) ?? targetAt(at(path), path, common);
       shared.set(path, target);
       if (path === 'legacy' || !routed) return play(target, rejoinTimeoutMs);
       return routed.play(routeTables[routesOf(path)], needs.has('flip'), (set) =>
@@ -254,7 +336,7 @@ export async function givenTargets(
       );
     },
     async close() {
-      await Promise.all([...shared.values()].map(({ witnesses }) => witnesses.close()));
+      await Promise.all([...shared.values()].map((target) => target.close()));
       await routed?.close();
     },
   };
