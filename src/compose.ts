@@ -1,10 +1,13 @@
 // The only place that chooses drivers and wires the parts: configuration in, a running proxy out. Nothing else may know
 // both a room and its neighbours' insides.
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { startAdmin } from './admin/http.js';
 import { thisInstance } from './admin/instance.js';
+import { createInstances, type Drain } from './admin/instances.js';
 import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
+import { alone } from './cluster/alone.js';
 import { trusts } from './config/values.js';
 import type { Config } from './config.js';
 import { Guard } from './control/guard.js';
@@ -129,6 +132,12 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     closing.push(() => listener.close());
 
     let draining = false;
+    const drain: Drain = {
+      begin: () => (draining = true),
+      cancel: () => (draining = false),
+      state: () => ({ draining, left: registry.size }),
+    };
+    const cluster = alone(registry, `${hostname()}-${process.pid}`);
     const calls = createLiveCalls({ store, signaling, timelines, signals });
     const startedAt = clock.now();
     const self = thisInstance({
@@ -138,7 +147,10 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       calls,
       draining: () => draining,
       routesVersion: () => routes.current.version,
+      leads: () => cluster.liveness.leads(),
+      onError: (error) => signals.internalError('counting calls', error),
     });
+    cluster.liveness.describe(() => self.info());
     closing.push(() => self.close());
     const admin = await startAdmin({
       listen: config.admin,
@@ -151,7 +163,8 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       live,
       guard,
       connected: registry,
-      instances: async () => [await self.show()],
+      instances: createInstances({ self, cluster, shared: false, drain, signals }),
+      redis: () => null,
       legacy: () => upstreams.all.map(({ url, up, reached }) => ({ url, reachable: up && reached })),
       signals,
       isReady: () => {

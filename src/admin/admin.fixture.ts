@@ -14,8 +14,10 @@ import type { CallFilter, LiveCall, LiveCalls, LiveCounts } from '../signaling/l
 import type { Listening } from '../telemetry/listen.js';
 import { createLive, type Live } from '../telemetry/live.js';
 import { recordedSignals } from '../telemetry/signals.js';
+import { answer } from './answer.js';
 import type { InstanceBody } from './api.js';
 import { type AdminOptions, startAdmin } from './http.js';
+import type { Instances } from './instances.js';
 import type { Connected } from './plan.js';
 
 export const tokens = { read: 'read-token-0123456789', operate: 'operate-token-0123456789' } as const;
@@ -73,7 +75,8 @@ export async function startBed(options: Partial<AdminOptions> & { readonly token
     live,
     guard: { states: () => [] },
     connected: fakeConnected({}),
-    instances: async () => [await instance(calls)],
+    instances: fakeInstances(async () => [await instance(calls)]),
+    redis: () => null,
     legacy: () => [{ url: 'http://127.0.0.1:3000', reachable: true }],
     isReady: () => ({ ready: true, reasons: [] }),
     signals,
@@ -149,6 +152,12 @@ async function instance(calls: LiveCalls): Promise<InstanceBody> {
     leads: true,
   };
 }
+
+/** Nothing drains. */
+export const fakeInstances = (all: Instances['all']): Instances => ({
+  all,
+  drain: async (id) => answer({ id, draining: true, connections: 0 }),
+});
 
 /** Users by namespace. */
 export function fakeConnected(

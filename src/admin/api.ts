@@ -30,6 +30,7 @@ export interface StatusBody {
   readonly guard: readonly GuardBody[];
 }
 
+/** Of the others as they told with the last renewal of their lease, at most a second or so ago. */
 export interface InstanceBody {
   readonly id: string;
   readonly version: string;
@@ -37,7 +38,9 @@ export interface InstanceBody {
   /** The one that answers. */
   readonly self: boolean;
   readonly connections: number;
+  /** Somebody with devices on two instances is a user of both. */
   readonly users: number;
+  /** Each of the new path is counted by one instance; one of the legacy by each on which a user of it is. */
   readonly calls: LiveCounts;
   /** Event-loop delay, 99th percentile of the last 10 s; milliseconds. */
   readonly lagMs: number;
@@ -54,7 +57,9 @@ export interface InstanceBody {
 export interface DrainRequest {
   readonly reason: string;
   /** Takes it back: the instance is ready again, and closes no more connections. */
-  readonly cancel?: boolean;
+  readonly cancel?: boolean | undefined;
+  /** Also where no other instance would be left that is not draining, which is refused otherwise. */
+  readonly force?: boolean | undefined;
 }
 /** Its answer, 200, once the instance has begun (or was told to: another one follows within a second). */
 export interface DrainBody {
@@ -170,6 +175,8 @@ export interface HistoryBody {
 export interface CallsBody {
   readonly total: number;
   readonly counts: LiveCounts;
+  /** How many live. Calls of the new path are those of all of them, calls of the legacy those that the one that answers has seen. */
+  readonly instances: number;
   readonly calls: readonly LiveCall[];
 }
 /** `GET /api/calls/ID` */
@@ -210,7 +217,9 @@ export interface LiveBody {
     readonly problem: string | null;
     readonly fileProblems: readonly string[];
   };
+  /** Of the instance that answers. */
   readonly events: readonly EventFigures[];
+  /** These three over all instances, as `InstanceBody` counts them. */
   readonly calls: LiveCounts;
   readonly connections: number;
   readonly users: number;

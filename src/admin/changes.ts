@@ -90,7 +90,7 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
 
   /** What was not changed is in force wherever it was. */
   async function everywhere(): Promise<ChangedBody['confirmed']> {
-    const of = await deps.instances().then(
+    const of = await deps.instances.all().then(
       (all) => all.length,
       () => 1,
     );

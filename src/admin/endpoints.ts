@@ -15,13 +15,14 @@ import type {
   EndedBody,
   GuardBody,
   HistoryBody,
-  InstanceBody,
   LiveBody,
   RoutesBody,
   StatusBody,
   VersionBody,
 } from './api.js';
 import { changesOf, type InTurn, versionBody } from './changes.js';
+import { sumOf } from './instance.js';
+import type { Instances } from './instances.js';
 import type { Connected } from './plan.js';
 import * as requests from './requests.js';
 import type { Access } from './tokens.js';
@@ -38,8 +39,10 @@ export interface ApiDeps {
   readonly live: Pick<Live, 'figures'>;
   readonly guard: { states(): readonly GuardBody[] };
   readonly connected: Connected;
-  instances(): Promise<readonly InstanceBody[]>;
+  readonly instances: Instances;
   legacy(): StatusBody['legacy'];
+  /** Asked of it the last time; null where nothing is shared. */
+  redis(): StatusBody['redis'];
   isReady(): { readonly ready: boolean; readonly reasons: readonly string[] };
   readonly signals: Pick<Signals, 'internalError' | 'operated' | 'operatorRefused'>;
   readonly yaml: Yaml;
@@ -119,8 +122,11 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
       ({ input, who }) =>
         inTurn('calls', input, who, async () => {
           const { namespace: ns, ...filter } = input;
-          const [list, counts] = [await deps.calls.list({ ...filter, ns }), await deps.calls.counts()];
-          return answer({ ...list, counts } satisfies CallsBody);
+          const list = await deps.calls.list({ ...filter, ns });
+          const instances = await deps.instances.all();
+          const { legacy, peeled } = (instances.find(({ self }) => self) ?? sumOf([])).calls;
+          const counts = { ...sumOf(instances).calls, legacy, peeled };
+          return answer({ ...list, counts, instances: instances.length } satisfies CallsBody);
         }),
       cost.calls,
     ),
@@ -153,6 +159,9 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
       };
       return byId(deps.calls, id, end);
     }),
+    post('/api/instances/:id/drain', 'operate', requests.drainRequest, ({ id, input, who }) =>
+      deps.instances.drain(id, input, who),
+    ),
     get(
       '/api/live',
       requests.noQuery,
@@ -198,7 +207,7 @@ async function statusOf({ routes, guard, ...deps }: ApiDeps, you: StatusBody['yo
     you,
     ready,
     reasons,
-    redis: null,
+    redis: deps.redis(),
     routes: {
       version: routes.current.version,
       summary: routes.table.summary,
@@ -207,7 +216,7 @@ async function statusOf({ routes, guard, ...deps }: ApiDeps, you: StatusBody['yo
       fileProblems: routes.fileProblems,
     },
     legacy: deps.legacy(),
-    instances: await deps.instances(),
+    instances: await deps.instances.all(),
     guard: guard.states(),
   };
 }
@@ -249,9 +258,9 @@ async function historyOf({ routes }: ApiDeps, limit: number, before?: number): P
   return { ...answer(body), text: `{"versions":[${texts.join(',')}],"more":${more}}` };
 }
 
-export async function liveOf({ routes, guard, connected, ...deps }: ApiDeps): Promise<LiveBody> {
+export async function liveOf({ routes, guard, ...deps }: ApiDeps): Promise<LiveBody> {
   const named = Object.entries(routes.table.toJSON().namespaces);
-  const { connections, users } = connected.figures();
+  const instances = await deps.instances.all();
   return {
     at: new Date().toISOString(),
     routes: { version: routes.current.version, problem: routes.problem, fileProblems: routes.fileProblems },
@@ -264,11 +273,9 @@ export async function liveOf({ routes, guard, connected, ...deps }: ApiDeps): Pr
         }),
       ),
     })),
-    calls: await deps.calls.counts(),
-    connections,
-    users,
+    ...sumOf(instances),
     guard: guard.states(),
-    instances: await deps.instances(),
+    instances,
   };
 }
 

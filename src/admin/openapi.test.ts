@@ -70,8 +70,9 @@ const asked = async (bed: Bed, method: string, path: string, options: Ask = {}, 
 
 const changes = ['set', 'apply', 'rollback', 'legacy'].map((name) => `/api/routes/${name}`);
 const gets = ['status', 'routes', 'routes/history', 'calls', 'live', 'openapi.json'].map((name) => `/api/${name}`);
-const posts = [...changes, '/api/routes/diff', '/api/calls/{id}/end'];
+const posts = [...changes, '/api/routes/diff', '/api/calls/{id}/end', '/api/instances/{id}/drain'];
 const concrete = (path: string) => path.replace('{id}', 'a');
+const drain = { body: { reason: 'a new version' } };
 
 it('describes every path and method, and no other', async () => {
   const app = createApp({
@@ -137,6 +138,11 @@ describe('answers fit their schemas', () => {
     expect(
       (await asked(open, 'POST', '/api/calls/{id}/end', { body: { reason: 'stuck' } }, '/api/calls/d/end')).status,
     ).toBe(200);
+  });
+
+  it('a drain', async () => {
+    const told = await asked(open, 'POST', '/api/instances/{id}/drain', drain, '/api/instances/here/drain');
+    expect(told).toMatchObject({ status: 200, body: { id: 'here', draining: true } });
   });
 
   it('the stream', async () => {
@@ -230,7 +236,7 @@ describe('refusals', () => {
     for (const path of ['/api/routes/history', ...gets, '/api/calls/{id}']) {
       holds(path, 'GET', await flooded(bed, concrete(path)));
     }
-    for (const path of ['/api/routes/diff', '/api/routes/set', '/api/routes/apply', '/api/calls/{id}/end']) {
+    for (const path of posts.filter((one) => !/rollback|legacy/.test(one))) {
       holds(path, 'POST', await flooded(bed, concrete(path), {}));
     }
     const taken = await Promise.all(Array.from({ length: 20 }, () => bed.ask('/api/routes/legacy', { body: {} })));
@@ -272,11 +278,12 @@ describe('refusals', () => {
       append: async () => Promise.reject(Object.assign(new Error('full'), { code: 'ENOSPC' })),
     };
     const routes = await createRoutes({ log, signals, clock: { ...systemClock, now: manualClock().now } });
-    const bed = await bedOf({ calls, routes, instances: broken });
+    const bed = await bedOf({ calls, routes, instances: { all: broken, drain: broken } });
     for (const path of ['/api/status', '/api/calls', '/api/live', '/api/calls/{id}']) {
       expect((await asked(bed, 'GET', path, {}, concrete(path))).status, path).toBe(500);
     }
     expect((await asked(bed, 'POST', '/api/calls/{id}/end', { body: {} }, '/api/calls/a/end')).status).toBe(500);
+    expect((await asked(bed, 'POST', '/api/instances/{id}/drain', drain, '/api/instances/a/drain')).status).toBe(500);
     expect(
       (await asked(bed, 'POST', '/api/routes/set', { body: { target: 'calls', mode: 'new', reason: 'x' } })).status,
     ).toBe(503);

@@ -94,6 +94,11 @@ export const rollbackRequest = z.strictObject({
 });
 export const legacyRequest = z.strictObject({ ...change, endCalls: flag('endCalls') });
 export const endRequest = z.strictObject({ reason });
+export const drainRequest = z.strictObject({
+  reason: reason.unwrap(),
+  cancel: flag('cancel'),
+  force: flag('force'),
+});
 
 /** A whole number as a query parameter. */
 const count = (what: string, most: number) =>

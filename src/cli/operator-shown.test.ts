@@ -65,7 +65,7 @@ describe('what is shown', () => {
     },
     'calls list': {
       path: '/api/calls',
-      body: { total: 9, counts, calls: [call] } satisfies CallsBody,
+      body: { total: 9, counts, instances: 1, calls: [call] } satisfies CallsBody,
       shows: [
         /^x\\u001b\[2Jy +\/ +legacy \(ice-candidate here\) +callee-not-here +CONNECTED +1h\d\dm +2h\d\dm +alice +\? +c\\u202e1$/m,
         'newest 1 of 9; live: 1 call on new, 1 on legacy (1 with relays here)\n',

@@ -106,7 +106,8 @@ describe('what is sent', () => {
   });
 
   test('filters and ids as they are, whatever is in them', async () => {
-    const none: CallsBody = { total: 0, counts: { new: 0, legacy: 2, peeled: 1, byState: NO_STATES }, calls: [] };
+    const counts = { new: 0, legacy: 2, peeled: 1, byState: NO_STATES };
+    const none: CallsBody = { total: 0, counts, instances: 1, calls: [] };
     admin.answers = { 'GET /api/calls': [200, none] };
     const { out } = await run("calls list --path new --state connected --search 'a&b=c' --namespace /x --limit 3");
     expect(out).toBe('no such call; live: 0 calls on new, 2 on legacy (1 with relays here)\n');

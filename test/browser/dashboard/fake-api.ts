@@ -97,6 +97,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
       return {
         total: found.length,
         counts: counts(calls.length),
+        instances: 2,
         calls: found.slice(0, Number(query.get('limit') ?? 50)),
       };
     },
