@@ -6,7 +6,7 @@ import { baseSession, by, ENTERED, eventOf, NOW, shown, situations, socketOf, ta
 import type { CallEvent, Session } from './session.js';
 import { step } from './step.js';
 
-// Columns: the socket that drops, b: its browser's own cause, s: not (the legacy went away, a drain); +: the other seat's socket is
+// Columns: the socket that drops, b: its browser's own cause, s: not (the legacy went away, a drain, its instance died); +: the other seat's socket is
 // connected, -: it is not. `rest`: a socket without a seat, for any cause.
 const dropped = `
             O1b+  O1b-  O1s+  O1s-  A1b+  A1b-  A1s+  A1s-  rest
@@ -71,7 +71,7 @@ const named = (text: string, before: Session | null, cause: DropCause) => {
   return old.includes(cause) ? text.replaceAll(`:${cause}`, ':cause') : text;
 };
 
-const causes: Readonly<Record<string, readonly DropCause[]>> = { b: ['browser'], s: ['legacy', 'drain'] };
+const causes: Readonly<Record<string, readonly DropCause[]>> = { b: ['browser'], s: ['legacy', 'drain', 'instance'] };
 
 describe('drop', () => {
   const cells = table(dropped);
@@ -84,7 +84,9 @@ describe('drop', () => {
     const before = situations[row] ?? null;
     const seated = column !== 'rest';
     for (const socket of seated ? [column.slice(0, 2)] : ['O2', 'A2', 'X1']) {
-      for (const cause of seated ? (causes[column.charAt(2)] ?? []) : (['browser', 'legacy', 'drain'] as const)) {
+      for (const cause of seated
+        ? (causes[column.charAt(2)] ?? [])
+        : (['browser', 'legacy', 'drain', 'instance'] as const)) {
         for (const otherPresent of seated ? [column.endsWith('+')] : [true, false]) {
           const event: CallEvent = { type: 'drop', socket: socketOf(socket), cause, otherPresent };
           const after = step(before, event, NOW);

@@ -54,6 +54,12 @@ const drop = fc
     ({ socket, cause, otherPresent }): CallEvent => ({ type: 'drop', socket: socketOf(socket), cause, otherPresent }),
   );
 const arrived = sender.map((from): CallEvent => ({ type: 'arrived', by: by(from) }));
+const hold = fc
+  .record({ socket: sender, until: fc.constantFrom(1_000_000, 1_060_000) })
+  .map(({ socket, until }): CallEvent => ({ type: 'hold', socket: socketOf(socket), until }));
+const holdOver = fc
+  .record({ role: fc.constantFrom('offerer' as const, 'answerer' as const), otherPresent: fc.boolean() })
+  .map((over): CallEvent => ({ type: 'hold-over', ...over }));
 const sweep = fc.constant<CallEvent>({ type: 'sweep', rejoinTimeout: 60_000, maxAge: 21_600_000 });
 const operator = fc.constant<CallEvent>({ type: 'operator-end' });
 const anyEvent = fc.oneof(
@@ -61,6 +67,8 @@ const anyEvent = fc.oneof(
   { weight: 1, arbitrary: end },
   { weight: 8, arbitrary: drop },
   { weight: 6, arbitrary: arrived },
+  { weight: 6, arbitrary: hold },
+  { weight: 2, arbitrary: holdOver },
   { weight: 1, arbitrary: sweep },
   { weight: 1, arbitrary: operator },
 );
@@ -89,8 +97,9 @@ function always(holds: (moment: Moment) => void): void {
   );
 }
 
+const ours: ReadonlySet<CallEvent['type']> = new Set(['drop', 'arrived', 'hold', 'hold-over', 'sweep', 'operator-end']);
 const isCommand = (event: CallEvent): event is Extract<CallEvent, { type: `call-${string}` | 'ice-candidate' }> =>
-  event.type !== 'drop' && event.type !== 'arrived' && event.type !== 'sweep' && event.type !== 'operator-end';
+  !ours.has(event.type);
 const reaches = (effect: Effect, user: string, socket: SocketRef): boolean =>
   effect.kind === 'emit' &&
   ('socket' in effect.to
@@ -145,6 +154,10 @@ describe('after any history', () => {
       if (session.waitsForBoth) expect(['AWAITING_REJOIN', 'OFFERING']).toContain(session.state);
       else expect(lost).toBe(session.state === 'AWAITING_REJOIN' ? 1 : 0);
       if (session.offeredBy) expect(session.lost[session.offeredBy]).toBeUndefined();
+      for (const role of ['offerer', 'answerer'] as const) {
+        if (session.held?.[role] === undefined && !session.moved?.[role]) continue;
+        expect([session.lost[role], session.seats[role]]).toEqual([undefined, expect.anything()]);
+      }
     });
   });
 
@@ -176,8 +189,41 @@ describe('after any history', () => {
   it('what is handed out is frozen', () => {
     always(({ before, after: { session } }) => {
       if (!session || session === before) return;
-      for (const part of [session, session.users, session.seats, session.lost, session.candidates]) {
+      const { users, seats, lost, candidates, held, moved } = session;
+      for (const part of [session, users, seats, lost, candidates, held ?? users, moved ?? users]) {
         expect(Object.isFrozen(part)).toBe(true);
+      }
+    });
+  });
+
+  it('a planned move of a seat changes nothing but the seat, and tells nobody', () => {
+    always(({ after: { session } }) => {
+      if (!session) return;
+      for (const role of ['offerer', 'answerer'] as const) {
+        const seat = session.seats[role];
+        if (!seat || session.lost[role] || session.held?.[role] !== undefined) continue;
+        const to = by(`${session.users[role]}9`);
+        let at: Session | null = session;
+        const heard: Effect[] = [];
+        for (const event of [
+          { type: 'hold', socket: seat, until: 9_999_999 },
+          { type: 'drop', socket: seat, cause: 'drain', otherPresent: false },
+          { type: 'arrived', by: to },
+        ] satisfies CallEvent[]) {
+          const moved = step(at, event, 1_000_000);
+          heard.push(...moved.effects);
+          at = moved.session;
+        }
+        const seats = { ...session.seats, [role]: to.socket };
+        expect(at).toEqual({
+          ...session,
+          seats,
+          version: session.version + 2,
+          moved: { ...session.moved, [role]: true },
+        });
+        // Who owes an answer to a kept offer gets it on each new socket.
+        const owes = session.waitsForBoth && session.offeredBy !== null && session.offeredBy !== role;
+        expect(heard.map((e) => e.kind === 'emit' && reaches(e, to.user, to.socket))).toEqual(owes ? [true] : []);
       }
     });
   });

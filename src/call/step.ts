@@ -1,21 +1,13 @@
 // One event in the life of a call: (session, event, now) → (session, effects). Looks the cell up in `transitions.ts` and does
 // what it names. Pure: knows no socket, clock, store or log, never throws on any payload, never looks into a description.
 import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
+import { next, none, nothing, over, result, seal, seat, seated, settled, stays, without } from './change.js';
 import { audience, ended, own, refuse, tell } from './effects.js';
 import { buffer, MAX_BUFFERED_BYTES } from './ice.js';
+import { drop, hold, holdOver } from './loss.js';
 import { refusals } from './refusals.js';
 import type { CallEvent, Effect, Role, Session, State, Step } from './session.js';
-import {
-  type Command,
-  drops,
-  type Move,
-  type Other,
-  opposite,
-  ownRole,
-  type Place,
-  situation,
-  transitions,
-} from './transitions.js';
+import { type Command, type Move, opposite, ownRole, type Place, situation, transitions } from './transitions.js';
 
 /**
  * What `event` makes of `session` at `now` (milliseconds since the epoch). The result holds the very same session object
@@ -29,8 +21,9 @@ export function step(session: Session | null, event: CallEvent, now: number): St
     case 'arrived':
       return session ? arrive(session, event.by.user, event.by.socket) : nothing(null, 'no-call');
     case 'hold':
+      return session ? hold(session, event.socket, event.until) : nothing(null, 'no-call');
     case 'hold-over':
-      return nothing(session, 'not-held');
+      return session ? holdOver(session, event, now) : nothing(null, 'no-call');
     case 'sweep':
       return session ? sweep(session, event, now) : nothing(null, 'no-call');
     case 'operator-end':
@@ -70,7 +63,9 @@ function place(session: Session | null, event: Commanded): Place {
   const role = user === session.users[mine] ? mine : opposite(mine);
   if (user !== session.users[role]) return 'outsider';
   const seat = session.seats[role];
-  const seated = seat !== null && sameSocket(seat, socket);
+  // A browser that was moved may take that for a loss and offer a rejoin, from the very socket that has its seat by now.
+  const newcomer = event.type === 'call-rejoin-offer' && session.moved?.[role] === true;
+  const seated = seat !== null && sameSocket(seat, socket) && !newcomer;
   if (role === mine) return seated ? 'ownSeat' : 'ownOther';
   return seated ? 'peerSeat' : 'peerOther';
 }
@@ -170,6 +165,7 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
       since: now,
       seats: seated(session, role, socket),
       lost: without(session.lost, role),
+      ...stays(session, role),
       offeredBy: role,
       rejoining: true,
       candidates: none,
@@ -188,6 +184,7 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
       since: now,
       seats: seated(session, role, socket),
       lost: {},
+      ...stays(session, role),
     });
     const after = seal(rest);
     const arg = described(session, 'answer', event, role);
@@ -208,56 +205,28 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
   },
 };
 
-function drop(session: Session, event: Extract<CallEvent, { type: 'drop' }>, now: number): Step {
-  const { offerer, answerer } = session.seats;
-  const role: Role | null = sameSocket(offerer, event.socket)
-    ? 'offerer'
-    : answerer && sameSocket(answerer, event.socket)
-      ? 'answerer'
-      : null;
-  if (!role || session.lost[role]) return nothing(session, 'no-seat');
-  const other = opposite(role);
-  const cause = event.cause;
-  const lost = { ...session.lost, [role]: cause };
-  const here = event.otherPresent && !session.lost[other];
-  const stands: Other = here ? 'here' : cause === 'browser' || session.lost[other] === 'browser' ? 'left' : 'taken';
-  const waiting = { ...settled, state: 'AWAITING_REJOIN', since: now } as const;
-  const told = tell(seat(session, other), 'call-peer-disconnected', {
-    conversationId: session.conversationId,
-    userId: session.users[role],
-  });
-  switch (drops[situation(session)][role === ownRole(session) ? 'own' : 'peer'][stands]) {
-    case 'none':
-      return nothing(session, 'no-seat');
-    case 'ring-off': {
-      const callee = { user: session.users.answerer, except: [] };
-      return over(ended(session, [callee], 'offerer-left', session.users.offerer), 'offerer-left');
-    }
-    case 'over':
-      return over([], 'both-gone');
-    case 'await':
-      return result(next(session, { ...waiting, lost }), [told], 'peer-lost');
-    case 'await-both': {
-      // The other's own drop may still be on its way: it was taken by the same cause.
-      const all = { [other]: cause, ...lost };
-      return result(next(session, { ...waiting, lost: all, waitsForBoth: true }), [], 'both-lost');
-    }
-    case 'forget-offer':
-      return result(next(session, { ...waiting, lost }), here ? [told] : [], 'rejoiner-lost');
-    case 'away':
-      return result(next(session, { since: now, lost }), [], 'away-again');
-  }
-}
-
-/** A participant's new socket matters only to a call that waits for both. */
+/** A participant's new socket takes a seat that is held for it, and matters to a call that waits for both. */
 function arrive(session: Session, user: UserId, socket: SocketRef): Step {
   const role: Role | null =
     user === session.users.offerer ? 'offerer' : user === session.users.answerer ? 'answerer' : null;
-  if (!role || !session.waitsForBoth || session.offeredBy === role) return nothing(session, 'not-awaited');
+  if (!role) return nothing(session, 'not-awaited');
+  const owes = session.waitsForBoth && session.offeredBy === opposite(role);
   const known = session.seats[role];
-  if (known && !session.lost[role] && sameSocket(known, socket)) return nothing(session, 'not-awaited');
+  const same = known !== null && sameSocket(known, socket);
+  if (session.held?.[role] !== undefined) {
+    if (same) return nothing(session, 'not-awaited');
+    const seats = seated(session, role, socket);
+    const after = next(session, {
+      seats,
+      ...stays(session, role),
+      moved: { ...session.moved, [role]: true },
+    });
+    return result(after, owes ? [kept(session, socket)] : [], 'moved');
+  }
+  if (!session.waitsForBoth || session.offeredBy === role) return nothing(session, 'not-awaited');
+  if (!session.lost[role] && same) return nothing(session, 'not-awaited');
   const after = comeBack(session, role, socket, false);
-  if (session.offeredBy === null) return nothing(after, after === session ? 'not-awaited' : 'back');
+  if (!owes) return nothing(after, after === session ? 'not-awaited' : 'back');
   return result(after, [kept(session, socket)], 'kept-delivered');
 }
 
@@ -284,7 +253,11 @@ function missing(session: Session, told: Role): Role {
 function comeBack(session: Session, role: Role, socket: SocketRef, takes: boolean): Session {
   const known = session.seats[role];
   if (!session.lost[role] && (!takes || (known && sameSocket(known, socket)))) return session;
-  return next(session, { seats: seated(session, role, socket), lost: without(session.lost, role) });
+  return next(session, {
+    seats: seated(session, role, socket),
+    lost: without(session.lost, role),
+    ...stays(session, role),
+  });
 }
 
 const kept = (session: Session, socket: SocketRef): Effect =>
@@ -318,43 +291,3 @@ const described = (session: Session, what: 'offer' | 'answer', event: Commanded,
 });
 
 const ok: Effect = Object.freeze({ kind: 'ack', arg: Object.freeze({ ok: true }) });
-const none: readonly unknown[] = Object.freeze([]);
-/** Nothing is offered and nothing waits. */
-const settled = {
-  offeredBy: null,
-  rejoining: false,
-  candidates: none,
-  candidateBytes: undefined,
-  keptOffer: null,
-} as const;
-
-/** Seats that are looked up here are taken: `transitions` relays to none that is not. */
-const seat = (session: Session, role: Role) => ({ socket: session.seats[role] ?? session.seats.offerer });
-
-const seated = (session: Session, role: Role, socket: SocketRef): Session['seats'] =>
-  role === 'offerer' ? { ...session.seats, offerer: socket } : { ...session.seats, answerer: socket };
-
-function without(lost: Session['lost'], role: Role): Session['lost'] {
-  const { [role]: _, ...rest } = lost;
-  return rest;
-}
-
-const next = (session: Session, change: Partial<Session>): Session =>
-  seal({ ...session, ...change, version: session.version + 1 });
-
-/** Frozen but for what browsers sent, which is passed on as it came. */
-function seal(session: Session): Session {
-  Object.freeze(session.users);
-  Object.freeze(session.seats);
-  Object.freeze(session.lost);
-  Object.freeze(session.candidates);
-  return Object.freeze(session);
-}
-
-const result = (session: Session | null, effects: readonly Effect[], because: string): Step => ({
-  session,
-  effects,
-  because,
-});
-const nothing = (session: Session | null, because: string): Step => result(session, [], because);
-const over = (effects: readonly Effect[], because: string): Step => result(null, effects, because);
