@@ -31,6 +31,7 @@ export function alone(sockets: LocalSockets, name: string): Cluster {
       leads: () => true,
       living: () => [{ id, address, self: true, info: describe(), leaseAgeMs: 0 }],
       isLiving: (other) => other === address,
+      isLivingId: (other) => other === id,
       describe(info) {
         describe = info;
       },

@@ -60,6 +60,8 @@ export interface Liveness {
   /** As of the last renewal, this one included. */
   living(): readonly LivingInstance[];
   isLiving(address: Address): boolean;
+  /** The same of one life. One that is not known yet counts as living for the moment that it takes to ask. */
+  isLivingId(id: InstanceId): boolean;
   /** Asked at each renewal. */
   describe(info: () => InstanceInfo): void;
   /** Renews now instead of within a second, so that the others see what has changed. */
