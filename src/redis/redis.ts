@@ -37,8 +37,13 @@ export interface Redis {
   /** Its address without user and password, for operators. */
   readonly shown: string;
   /**
-   * `name` in this deployment: prefix, kind and the hash tag, `sigfig:session:{%2F|dm%3Aalice%3Abob}`. `tag` is free text; what goes
-   * together in one script has the same tag.
+   * Whether what is asked in one turn of the event loop is executed in that order whatever its keys; a Cluster gives it to several
+   * servers.
+   */
+  readonly ordered: boolean;
+  /**
+   * `name` in this deployment: prefix, kind and the hash tag, `sigfig:session:{%2F|dm%3Aalice%3Abob}`. `tag` is free text, or
+   * several texts by `tagOf` (`keys.ts`); what goes together in one script has the same tag.
    */
   key(kind: string, tag: string): string;
   /** @throws RedisAway, RedisRefused */

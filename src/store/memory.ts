@@ -83,6 +83,13 @@ export function memorySessionStore(dueAt: DueAt = () => 0): SessionStore {
     forget: async () => undefined,
     due: (now) => [...sessions.values()].filter((session) => dueAt(session) <= now),
     keep: async (session) => ({ kept: false, session: sessions.get(keyOf(session)) ?? null }),
+    async discard(key) {
+      const current = sessions.get(keyOf(key));
+      if (current) put(keyOf(key), current, undefined);
+    },
+    // Nobody takes anything from the only instance, and what it holds is lost with it.
+    drop: () => undefined,
+    restore: async () => undefined,
     // A copy: the reaper changes the store while it walks.
     all: () => [...sessions.values()],
     count: async () => ({ ...counts }),

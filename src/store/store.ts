@@ -83,6 +83,17 @@ export interface SessionStore {
     role: Role,
     message: Kept,
   ): Promise<{ readonly kept: boolean; readonly session: Session | null }>;
+  /**
+   * Removes whatever stands under the key, also what we can't understand (`Unreadable`), and forgets it here. Says nothing to anybody.
+   */
+  discard(key: CallKey): Promise<void>;
+  /** This instance was declared dead: forgets every session that it knew, so that `peek` answers nothing that was taken from it. */
+  drop(): void;
+  /**
+   * Writes again what this instance knows, where that is absent or older: its sessions, and its claims under the id that it has now.
+   * After what is shared was lost, and after `drop` (then there are only claims).
+   */
+  restore(): Promise<void>;
   /** Every live session, for the operator; the driver pages. */
   all(): AsyncIterable<Session> | Iterable<Session>;
   /** Live sessions by state that are counted here, without a scan: over all instances each is counted once. */
