@@ -1,11 +1,10 @@
-// What `sigfig calls …` and `sigfig status` do: show live calls on either path, one call's way, how the instances are; end a
-// call of the new path. Knows nothing of flags, and nothing of descriptions or candidates.
-import type { CallBody, CallsBody, EndedBody, StatusBody } from '../admin/api.js';
+// What `sigfig calls …` does: show live calls on either path, one call's way; end a call of the new path. Knows
+// nothing of flags, and nothing of descriptions or candidates.
+import type { CallBody, CallsBody, EndedBody } from '../admin/api.js';
 import type { LiveCall, LiveCounts } from '../signaling/live.js';
 import { exitCodes } from './failure.js';
 import type { Action } from './operate.js';
-import { fileLines, limits } from './routes-text.js';
-import { counted, harmless, millis, type Style, span, table, time } from './show.js';
+import { counted, harmless, type Style, span, table, time } from './show.js';
 
 export interface CallsFlags {
   readonly path?: string;
@@ -44,16 +43,16 @@ export const endCall =
     return exitCodes.done;
   };
 
-export const showStatus = (): Action => async (operation) => {
-  const body = await operation.client.get<StatusBody>('/api/status', ['version', 'routes', 'instances']);
-  operation.answer(body, () => statusText(body, Date.now(), operation.style));
-  return exitCodes.done;
-};
-
 /** `filtered`: some were asked for only. */
-export function callsText({ total, counts, calls }: CallsBody, now: number, style: Style, filtered: boolean): string {
-  const live = countsText(counts);
-  if (calls.length === 0) return filtered ? `no such call; live: ${live}\n` : 'no live calls\n';
+export function callsText(
+  { total, counts, calls, instances }: CallsBody,
+  now: number,
+  style: Style,
+  filtered: boolean,
+): string {
+  const seen = instances > 1 ? `; ${instances} instances, calls on legacy are those that this one has seen` : '';
+  const live = `${countsText(counts)}${seen}`;
+  if (calls.length === 0) return filtered ? `no such call; live: ${live}\n` : `no live calls${seen}\n`;
   const rows = calls.map((call) => [
     harmless(call.id),
     call.ns === '/' ? '/' : harmless(call.ns),
@@ -100,61 +99,6 @@ export function callText(body: CallBody, now: number, style: Style): string {
   ]);
   const shown = rows.length > 0 ? `\n${table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style)}` : '';
   return `${lines.join('\n')}\n${shown}`;
-}
-
-export function statusText(body: StatusBody, now: number, style: Style): string {
-  const { routes } = body;
-  const lines = [
-    `sigfig ${harmless(body.version)}, up ${span(now - Date.parse(body.startedAt))}, ${
-      body.ready ? style.green('ready') : style.red(`not ready: ${body.reasons.map(harmless).join(', ')}`)
-    }`,
-    `routes   version ${routes.version}: ${harmless(routes.summary)}`,
-    `log      ${routes.log === null ? 'in memory only; versions are lost with the process' : harmless(routes.log)}`,
-    ...(routes.problem === null ? [] : [`         ${style.red(harmless(routes.problem))}`]),
-    ...fileLines(routes.fileProblems).map((line) => `file     ${style.red(line)}`),
-    ...body.legacy.map(
-      ({ url, reachable }) =>
-        `legacy   ${harmless(url)} ${reachable ? style.green('reachable') : style.red('not reachable')}`,
-    ),
-  ];
-  const instances = body.instances.map((instance) => [
-    `${harmless(instance.id)}${instance.self ? ' *' : ''}`,
-    harmless(instance.version),
-    span(now - Date.parse(instance.startedAt)),
-    String(instance.connections),
-    String(instance.users),
-    String(instance.calls.new),
-    String(instance.calls.legacy),
-    millis(instance.lagMs),
-    instance.draining
-      ? style.yellow('draining')
-      : instance.leaseAgeMs === null
-        ? 'alone'
-        : `seen ${span(instance.leaseAgeMs)} ago`,
-  ]);
-  const head = ['INSTANCE', 'VERSION', 'UP', 'CONNECTIONS', 'USERS', 'CALLS NEW', 'LEGACY', 'LAG P99', 'STATE'];
-  const guards = body.guard.map((guard) => [
-    harmless(guard.ns),
-    guard.group,
-    guardState(guard.state, style),
-    `${guard.figures.samples}`,
-    `${guard.figures.errors}`,
-    `${guard.figures.refusals}`,
-    millis(guard.figures.p99Ms),
-    limits(guard.limits),
-    guard.reason === null ? '' : harmless(guard.reason),
-  ]);
-  const guardHead = ['GUARD OF', 'GROUP', 'STATE', 'SAMPLES', 'ERRORS', 'REFUSALS', 'P99', 'LIMITS', 'REASON'];
-  return [
-    `${lines.join('\n')}\n`,
-    table(head, instances, style),
-    ...(guards.length > 0 ? [table(guardHead, guards, style)] : []),
-  ].join('\n');
-}
-
-export function guardState(state: string, { green, red, dim }: Style): string {
-  if (state === 'tripped') return red(state);
-  return state === 'well' ? green(state) : dim(harmless(state));
 }
 
 /** `3 new, 12 legacy (2 with relays here)`. */

@@ -58,7 +58,7 @@ export function adminClient(
       if (!holds(answer, needs)) throw stranger(admin, response.statusCode);
       return answer as T;
     } catch (error) {
-      throw error instanceof Failure ? error : unreachable(admin, error, method);
+      throw error instanceof Failure ? error : unreachable(admin, error, method === 'POST' ? shownBy(path) : null);
     }
   }
 
@@ -85,7 +85,7 @@ export function adminClient(
         }
         throw refusal(admin, response, parsed(await whole(response.body)), token !== undefined);
       } catch (error) {
-        throw error instanceof Failure ? error : unreachable(admin, error, 'GET');
+        throw error instanceof Failure ? error : unreachable(admin, error, null);
       }
     },
     close: () => dispatcher.destroy(),
@@ -96,7 +96,7 @@ async function* readable(admin: string, body: AsyncIterable<Buffer>): AsyncItera
   try {
     yield* body;
   } catch (error) {
-    throw unreachable(admin, error, 'GET');
+    throw unreachable(admin, error, null);
   }
 }
 
@@ -172,14 +172,19 @@ const stranger = (admin: string, statusCode: number): Failure =>
       'by --admin, not the one of browsers or metrics',
   ]);
 
-function unreachable(admin: string, error: unknown, method: 'GET' | 'POST'): Failure {
+/** The command that shows whether what was asked for is made. */
+const shownBy = (path: string): string =>
+  path.startsWith('/api/routes/') ? 'routes history' : path.startsWith('/api/calls/') ? 'calls list' : 'status';
+
+/** `shown`: of a change, the command that shows whether it is made. */
+function unreachable(admin: string, error: unknown, shown: string | null): Failure {
   const { code = '', name, message } = error as NodeJS.ErrnoException;
   const why = WHY[code] ?? WHY[name] ?? (code || message);
   // Once it was sent, it may have been made.
-  const sent = method === 'POST' && !UNSENT.has(code);
+  const sent = shown !== null && !UNSENT.has(code);
   return new Failure(exitCodes.unreachable, 'unreachable', [
     `can't reach ${admin}: ${why}; give the admin address of a running sigfig by --admin URL or SIGFIG_ADMIN`,
-    ...(sent ? ['whether the change was made is not known; "sigfig routes history" shows it'] : []),
+    ...(sent ? [`whether the change was made is not known; "sigfig ${shown}" shows it`] : []),
   ]);
 }
 const UNTRUSTED = 'its certificate is not trusted; name its CA by NODE_EXTRA_CA_CERTS';

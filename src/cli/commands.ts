@@ -26,10 +26,11 @@ export function addOperatorCommands(tree: Tree): void {
   addCalls(tree);
   const status = leaf(tree, tree.program, {
     name: 'status',
-    says: 'how a running sigfig is: readiness, routes and their log, the legacies, instances, guards',
+    says: 'how a running sigfig is: readiness, routes and their log, the legacies, Redis, instances, guards',
     example: 'sigfig status',
   });
-  act(tree, status, async () => (await import('./calls.js')).showStatus());
+  act(tree, status, async () => (await import('./status.js')).showStatus());
+  addDrain(tree);
   const completion = tree.program
     .command('completion')
     .description('print a completion script for a shell')
@@ -183,6 +184,28 @@ function addCalls(tree: Tree): void {
     .argument('<id>', CALL_ID, values.callId)
     .option('--reason <text>', 'why; asked for on a terminal');
   act(tree, end, async () => (await calls()).endCall(end.args[0] ?? '', end.opts().reason));
+}
+
+function addDrain(tree: Tree): void {
+  const drain = leaf(tree, tree.program, {
+    name: 'drain',
+    says: 'empty an instance: no new connections, and those that are open are closed in small batches; calls go on',
+    example: 'sigfig drain sigfig-7c9d --reason "a new version"',
+  })
+    .argument(
+      '[instance]',
+      'its id, or how it begins where no other begins so; by default the one asked',
+      values.instanceId,
+    )
+    .option('--reason <text>', 'why; asked for on a terminal')
+    .option('--cancel', 'take it back: it is ready again, and closes no more connections')
+    .option('--force', 'also where no other instance is left that is not draining')
+    .option('--no-wait', 'end once it has begun, not when its connections are gone')
+    .addHelpText('after', EXIT_CODES);
+  act(tree, drain, async () => {
+    const [instance] = drain.args;
+    return (await import('./drain.js')).drainInstance(instance, drain.opts());
+  });
 }
 
 const CALL_ID =

@@ -29,10 +29,19 @@ test.each(['bash', 'zsh', 'fish'])('%s knows each command and each flag', (shell
     'calls',
     'show',
     'end',
+    'drain',
   ]) {
     expect(script).toMatch(new RegExp(`\\b${word}\\b`));
   }
-  for (const flag of ['exclude-conversations', 'if-version', 'dry-run', 'end-calls', 'token-file', 'jwt-secret-file']) {
+  for (const flag of [
+    'exclude-conversations',
+    'if-version',
+    'dry-run',
+    'end-calls',
+    'token-file',
+    'jwt-secret-file',
+    'no-wait',
+  ]) {
     expect(script).toMatch(new RegExp(shell === 'fish' ? `-l ${flag}\\b` : `--${flag}\\b`));
   }
 });
@@ -65,6 +74,8 @@ describe('bash', () => {
     [['routes', 'set', '--sole', '--namespace', '/x', 'calls', 'n'], ['new']],
     [['routes', 'set', '--admin', 'http', ':', '//127.0.0.1', ':', '9900', ''], TARGETS],
     [['routes', 'set', 'calls', 'new', '--if'], ['--if-version']],
+    [['drain', 'pod-1', '--c'], ['--cancel']],
+    [['drain', '--reason', 'x', '--f'], ['--force']],
     [
       ['routes', 'set', 'calls', 'new', '--fallback', ''],
       ['legacy', 'refuse'],

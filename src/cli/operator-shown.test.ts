@@ -130,7 +130,7 @@ describe('what is shown', () => {
         'ENOSPC\n',
         /^file +r\.yaml:3: \\u202ebroken; mend it$/m,
         'http://l not reachable\n',
-        /^a1 \* +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +alone$/m,
+        /^a1 \* +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +v1 +- +alone$/m,
         /^\/ +call-lifecycle +tripped +80 +4 +1 +12ms +off +4 of 80 failed$/m,
       ],
     },
@@ -162,6 +162,41 @@ describe('what is shown', () => {
     expect(still(coloured.out.replace(sgr, '').replaceAll(/ +$/gm, ''))).toBe(still(out));
     const plain = await run(words, { terminal, env: { SIGFIG_ADMIN: admin.url, NO_COLOR: '1' } });
     expect(still(plain.out)).toBe(still(out));
+  });
+
+  test('status of several instances: each, their sums, and what they share', async () => {
+    const several = [
+      { ...instance, self: false, id: 'a\u202e.1', leaseAgeMs: 412, leads: true, routesVersion: 7 },
+      { ...instance, id: 'b.1', leaseAgeMs: 40, leads: false, draining: true, routesVersion: 6 },
+    ];
+    const body = { ...(answersOf.status?.body as StatusBody), instances: several };
+    const redis = { address: 'redis://r\u202e:6379', reachable: true };
+    admin.answers = { 'GET /api/status': [200, { ...body, redis }] };
+    const { out } = await run('status');
+    expect(out).toContain('redis    redis://r\\u202e:6379 reachable\n');
+    const lines = /^INSTANCE.*\n(.*)\n(.*)\n(.*)$/m.exec(out)?.slice(1);
+    expect(lines).toEqual([
+      expect.stringMatching(/^a\\u202e\.1 +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +v7 +0\.4s +serving, leads$/),
+      expect.stringMatching(/^b\.1 \* +0\.1\.0 +2h\d\dm +3 +2 +1 +1 +1\.5ms +v6 +0\.0s +draining$/),
+      expect.stringMatching(/^all 2 +6 +4 +2 +2$/),
+    ]);
+    admin.answers = { 'GET /api/status': [200, { ...body, redis: { ...redis, reachable: false } }] };
+    expect((await run('status')).out).toContain(
+      '6379 not reachable: the legacy is served, what the new path serves is',
+    );
+    // A server of an earlier version says nothing of these.
+    const { redis: _, ...older } = body;
+    admin.answers = { 'GET /api/status': [200, older] };
+    expect((await run('status')).code).toBe(0);
+  });
+
+  test('calls of several instances: whose is said', async () => {
+    const body = { total: 1, counts, instances: 3, calls: [call] } satisfies CallsBody;
+    admin.answers = { 'GET /api/calls': [200, body] };
+    const whose = '; 3 instances, calls on legacy are those that this one has seen\n';
+    expect((await run('calls list')).out).toContain(`live: 1 call on new, 1 on legacy (1 with relays here)${whose}`);
+    admin.answers = { 'GET /api/calls': [200, { ...body, total: 0, calls: [] }] };
+    expect((await run('calls list')).out).toBe(`no live calls${whose}`);
   });
 
   test('no live calls, and none that is like that', async () => {

@@ -24,6 +24,11 @@ export function callId(text: string): string {
   return text;
 }
 
+export function instanceId(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Write its id, or how it begins; "sigfig status" shows it');
+  return text;
+}
+
 export function versionNumber(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) {
     throw new InvalidArgumentError('Write the number of a version; "sigfig routes history" lists them');

@@ -88,6 +88,17 @@ test('as a picture', () => {
   ]);
 });
 
+test('with several instances: whose the rates are', () => {
+  const instances = [
+    { id: 'a.1', self: false },
+    { id: 'b.1', self: true },
+  ] as never;
+  expect(pictureText(body(7, { instances }), style(false))).toContain(
+    '(2 with relays here), 2 instances; the table shows b.1 only\n',
+  );
+  expect(snapshotLines(body(7, { instances })).split('\n')[0]).toContain(' instances=2 rates-of=b.1');
+});
+
 test('a picture of a broken routes file: some of its faults, and the figures', () => {
   const fileProblems = Array.from({ length: 20 }, (_, i) => `r.yaml:${i + 1}: \u202ebroken; mend it`);
   const lines = pictureText(body(7, { routes: { version: 7, problem: null, fileProblems } }), style(false)).split('\n');

@@ -1,11 +1,12 @@
 // `sigfig routes watch`: the live figures of each event, redrawn in place on a terminal, as lines elsewhere. Knows nothing of
 // how they come.
 import type { EventFigures, LiveBody } from '../admin/api.js';
-import { countsText, guardState } from './calls.js';
+import { countsText } from './calls.js';
 import { type ExitCode, exitCodes } from './failure.js';
 import { type Action, readable } from './operate.js';
 import { fileLines, modeColour } from './routes-text.js';
 import { counted, graph, harmless, json, millis, rate, type Style, table, time } from './show.js';
+import { guardState } from './status.js';
 import { liveFigures, type Seen } from './stream.js';
 
 export interface WatchFlags {
@@ -47,7 +48,7 @@ export function snapshotLines(body: LiveBody): string {
   const total = [
     `${at} total version=${body.routes.version}`,
     `connections=${body.connections} users=${body.users}`,
-    `calls-new=${body.calls.new} calls-legacy=${body.calls.legacy} instances=${body.instances.length}`,
+    `calls-new=${body.calls.new} calls-legacy=${body.calls.legacy} instances=${body.instances.length}${ratesOf(body, ' rates-of=')}`,
     ...(tripped > 0 ? [`guards-tripped=${tripped}`] : []),
     ...(body.routes.problem === null ? [] : [`problem=${JSON.stringify(harmless(body.routes.problem))}`]),
     ...fileLines(body.routes.fileProblems)
@@ -121,13 +122,20 @@ export function pictureText(body: LiveBody, style: Style): string {
     );
   return [
     `${style.bold(`routes version ${body.routes.version}`)}  ${time(body.at)}  ${counted(body.connections, 'connection')}, ` +
-      `${counted(body.users, 'user')}, ${countsText(body.calls)}, ${counted(body.instances.length, 'instance')}`,
+      `${counted(body.users, 'user')}, ${countsText(body.calls)}, ${counted(body.instances.length, 'instance')}` +
+      ratesOf(body, '; the table shows ', ' only'),
     ...(body.routes.problem === null ? [] : [style.red(harmless(body.routes.problem))]),
     ...fileLines(body.routes.fileProblems).slice(0, MOST_PROBLEMS).map(style.red),
     ...guards,
     '',
     table(head, rows, style).trimEnd(),
   ].join('\n');
+}
+
+/** With several instances, the one that the figures of events are of; the numbers above them are of all. */
+function ratesOf({ instances }: LiveBody, before: string, after = ''): string {
+  const self = instances.length > 1 ? instances.find((one) => one.self) : undefined;
+  return self ? `${before}${harmless(self.id)}${after}` : '';
 }
 
 /** `/ canary 5 %; /calls new (sole)`; where all namespaces agree, once without them. */
