@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startAdmin } from './admin/http.js';
 import { thisInstance } from './admin/instance.js';
-import { createInstances, type Drain } from './admin/instances.js';
+import { createInstances } from './admin/instances.js';
 import { CannotStart } from './base/cannot-start.js';
 import { systemClock } from './base/clock.js';
 import { alone } from './cluster/alone.js';
@@ -20,6 +20,7 @@ import { loadKeys } from './identity/keys.js';
 import { createMemberships, type MembershipSource } from './identity/ticket.js';
 import type { Running } from './main.js';
 import { createConnections } from './proxy/connection.js';
+import { Drain } from './proxy/drain.js';
 import { Listener } from './proxy/listener.js';
 import { PollingSessions } from './proxy/polling.js';
 import { Registry } from './proxy/registry.js';
@@ -88,8 +89,10 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     closing.push(() => memberships.close());
 
     const registry = new Registry();
+    const cluster = alone(registry, `${hostname()}-${process.pid}`);
     const signaling = new Signaling({
       store,
+      cluster,
       delivery: registry,
       signals,
       clock,
@@ -131,13 +134,13 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const at = await listener.listen();
     closing.push(() => listener.close());
 
-    let draining = false;
-    const drain: Drain = {
-      begin: () => (draining = true),
-      cancel: () => (draining = false),
-      state: () => ({ draining, left: registry.size }),
-    };
-    const cluster = alone(registry, `${hostname()}-${process.pid}`);
+    const drain = new Drain({
+      listener,
+      delayMs: config.drainDelayMs,
+      overMs: config.drainMs,
+      changed: () => void cluster.liveness.renew().catch(() => undefined), // within a second, once Redis is back
+      signals,
+    });
     const calls = createLiveCalls({ store, signaling, timelines, signals });
     const startedAt = clock.now();
     const self = thisInstance({
@@ -145,7 +148,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       startedAt,
       connected: registry,
       calls,
-      draining: () => draining,
+      draining: () => drain.state().draining,
       routesVersion: () => routes.current.version,
       leads: () => cluster.liveness.leads(),
       onError: (error) => signals.internalError('counting calls', error),
@@ -169,7 +172,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       signals,
       isReady: () => {
         const reasons = [
-          ...(draining ? ['draining'] : []),
+          ...(drain.state().draining ? ['draining'] : []),
           ...(upstreams.anyReached() ? [] : ['no legacy is reachable']),
         ];
         return { ready: reasons.length === 0, reasons };
@@ -186,9 +189,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       adminUrl: admin.url,
       metricsUrl: metrics.url,
       async drain() {
-        draining = true;
-        await listener.beginDrain(config.drainDelayMs);
-        await listener.closeConnections(config.drainMs);
+        await drain.finish();
         await closeAll();
       },
       kill() {

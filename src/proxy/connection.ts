@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { type Clock, systemClock } from '../base/clock.js';
-import type { ConnectionNumber, Namespace, SocketId } from '../base/ids.js';
+import type { Address, ConnectionNumber, Namespace, SocketId, SocketRef } from '../base/ids.js';
 import type { Acknowledged, DropCause, InboundEvent, Peer, Service } from '../base/service.js';
 import type { TokenVerifier } from '../identity/identity.js';
 import { readToken, type TokenBearer, type TokenSource } from '../identity/token-source.js';
@@ -22,6 +22,9 @@ export interface ConnectionDeps {
   readonly tokenFrom: readonly TokenSource[];
   readonly signals: Signals;
   readonly clock?: Clock;
+  /** Where several processes share their calls: this one's address, and the number before its first connection's. */
+  readonly at?: Address;
+  readonly before?: number;
 }
 
 /** Namespaces that a connection may be asking for at once; a browser uses a handful. */
@@ -29,7 +32,7 @@ const mostPending = 64;
 
 /** Makes a `Connection` for each new Engine.IO session; numbers are never reused. */
 export function createConnections(deps: ConnectionDeps): Connections {
-  let last = 0;
+  let last = deps.before ?? 0;
   const serving: Serving = { ...deps, byEvent: new Map(), watchedBy: new Map() };
   for (const service of deps.services) {
     for (const event of service.events.keys()) serving.byEvent.set(event, service);
@@ -101,6 +104,10 @@ class Connection implements PacketOwner, Connected {
 
   peer(ns: string): Peer | undefined {
     return this.#peers.get(ns);
+  }
+
+  sockets(): readonly SocketRef[] {
+    return [...this.#peers.values()].map(({ ref }) => ref);
   }
 
   recoverable(ns: string): boolean {
@@ -206,7 +213,7 @@ class Connection implements PacketOwner, Connected {
   }
 
   #accepted(packet: Packet): void {
-    const { verifier, signals, registry, services } = this.#serving;
+    const { verifier, signals, registry, services, at } = this.#serving;
     const sid = sidOf(packet);
     if (sid === undefined || this.#closed || this.#foreign) return;
     const token = this.#connecting.get(packet.ns);
@@ -215,8 +222,9 @@ class Connection implements PacketOwner, Connected {
     const verified =
       token === undefined ? { ok: false as const, why: 'no token where --token-from says' } : verifier.verify(token);
     if (!verified.ok) signals.unverified(this.number, verified.why);
+    const ref = { ns: packet.ns as Namespace, id: sid as SocketId, connection: this.number };
     const peer: Peer = {
-      ref: { ns: packet.ns as Namespace, id: sid as SocketId, connection: this.number },
+      ref: at === undefined ? ref : { ...ref, at },
       user: verified.ok ? verified.user : undefined,
       token,
     };

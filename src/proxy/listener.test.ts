@@ -38,13 +38,13 @@ describe('which requests are of Engine.IO', () => {
 });
 
 describe('going out of service', () => {
-  test('new sessions are refused after the delay, known ones go on, plain requests too', async () => {
+  test('new sessions are refused, known ones go on, plain requests too, and new ones are taken again', async () => {
     const at = await onStage();
     const clients = ['polling', 'websocket'].map((transport) =>
       connect(at.bed.url, { transports: [transport], reconnection: false, forceNew: true }),
     );
     for (const client of clients) expect(await client.emitWithAck('echo', 1)).toBe(1);
-    await at.bed.listener.beginDrain(10);
+    at.bed.listener.refuseNew(true);
 
     const refused = await fetch(`${at.bed.url}/socket.io/?EIO=4&transport=polling`);
     expect([refused.status, refused.headers.get('connection'), await refused.json()]).toEqual([
@@ -55,6 +55,31 @@ describe('going out of service', () => {
     expect(await raw(at.bed.port, upgradeRequest('/socket.io/?EIO=4&transport=websocket'))).toMatch(/^HTTP\/1.1 503 /);
     expect((await fetch(`${at.bed.url}/x`)).status).toBe(404);
     for (const client of clients) expect(await client.emitWithAck('echo', 2)).toBe(2);
+    at.bed.listener.refuseNew(false);
+    expect((await fetch(`${at.bed.url}/socket.io/?EIO=4&transport=polling`)).status).toBe(200);
+    for (const client of clients) client.close();
+  });
+
+  test('what is about to be closed is told first, and closing can be stopped', async () => {
+    const at = await onStage();
+    const clients = Array.from({ length: 6 }, (_, i) =>
+      connect(at.bed.url, { transports: [i < 3 ? 'polling' : 'websocket'], reconnection: false, forceNew: true }),
+    );
+    for (const client of clients) expect(await client.emitWithAck('echo', 1)).toBe(1);
+    for (const [i, { owner }] of at.bed.owned.entries()) owner.sockets = () => [{ id: `s${i}` } as never];
+    const told: string[] = [];
+    const stop = new AbortController();
+    await at.bed.listener.closeConnections(60_000, {
+      signal: stop.signal,
+      before: async (sockets) => {
+        told.push(...sockets.map(({ id }) => id));
+        expect(at.bed.owned.flatMap(({ causes }) => causes)).toEqual([]);
+        stop.abort();
+      },
+    });
+    expect(told).toHaveLength(1);
+    await expect.poll(() => at.bed.owned.flatMap(({ causes }) => causes)).toEqual(['drain']);
+    expect(at.bed.listener.open).toBe(5);
     for (const client of clients) client.close();
   });
 

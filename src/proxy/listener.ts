@@ -4,12 +4,13 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { SocketRef } from '../base/ids.js';
 import type { Signals } from '../telemetry/signals.js';
 import { refuse } from './answer.js';
 import type { Trust } from './headers.js';
 import { forward } from './http.js';
 import { PlainHttp } from './plain.js';
-import type { Connections } from './transport.js';
+import type { Connections, PacketOwner } from './transport.js';
 import { endSoon, passUpgrade, refuseUpgrade, tunnel, type Upgraded } from './tunnel.js';
 import type { Upstream, Upstreams } from './upstreams.js';
 import { SplicedWebSocket } from './websocket.js';
@@ -22,6 +23,9 @@ const HEAD_TIMEOUT = 60_000;
 const KEEP_ALIVE = 65_000;
 /** Connections are closed in this many steps at most, so that browsers don't all come back at once. */
 const CLOSING_STEPS = 50;
+/** A WebSocket ends at the next whole packet, after 250 ms at the latest: rounds that wait for that, and milliseconds of each. */
+const LAST_ROUNDS = 20;
+const LAST_ROUND = 25;
 /** Answers under way when the port closes get this long; milliseconds. */
 const LAST_ANSWERS = 2_000;
 
@@ -39,6 +43,16 @@ export interface PollingSessions {
 
 export interface Endable {
   end(code: number, reason: string): void;
+  /** Whose sockets go with it; none where nothing is looked into. */
+  readonly owner?: Pick<PacketOwner, 'sockets'>;
+}
+
+/** How connections are closed in a drain. */
+export interface Closing {
+  /** Of the next few that are closed; they wait for it. Must not reject. */
+  before?(sockets: readonly SocketRef[]): Promise<void>;
+  /** Stops it. */
+  readonly signal?: AbortSignal;
 }
 
 export interface ListenerOptions {
@@ -122,26 +136,31 @@ export class Listener {
     });
   }
 
-  /**
-   * After `delay` milliseconds (in which balancers learn that this instance is not ready) new sessions are refused
-   * with 503; known ones go on.
-   */
-  async beginDrain(delay: number): Promise<void> {
-    await sleep(delay);
-    this.#draining = true;
+  /** New sessions are refused with 503 (known ones go on), or taken again. */
+  refuseNew(refuse: boolean): void {
+    this.#draining = refuse;
   }
 
-  /** Ends all connections (1001), a few at a time, over `ms` milliseconds. */
-  async closeConnections(ms: number): Promise<void> {
+  /** Open connections that sockets or tunnels live on. */
+  get open(): number {
+    return this.#live().length;
+  }
+
+  /**
+   * Ends all connections (1001), a few at a time, over `ms` milliseconds; no new ones are taken. Resolves once none is left, where
+   * `signal` stops it, or where some can't be ended in time.
+   */
+  async closeConnections(ms: number, { before, signal }: Closing = {}): Promise<void> {
     this.#draining = true;
     const steps = Math.max(1, Math.min(CLOSING_STEPS, Math.floor(ms / 20)));
-    for (let left = steps; left > 0; left--) {
+    for (let step = 0; step < steps + LAST_ROUNDS && !signal?.aborted; step++) {
       const live = this.#live();
-      // New ones are refused, so none are left.
       if (live.length === 0) return;
-      const due = Math.ceil(live.length / left);
-      for (const one of pickSome(live, due)) one.end(1001, 'going away');
-      if (left > 1) await sleep((ms / steps) * (0.5 + Math.random()));
+      const some = pickSome(live, Math.ceil(live.length / Math.max(1, steps - step)));
+      await before?.(some.flatMap(({ owner }) => owner?.sockets() ?? []));
+      for (const one of some) one.end(1001, 'going away');
+      if (this.#live().length === 0) return;
+      await pause(step < steps - 1 ? (ms / steps) * (0.5 + Math.random()) : LAST_ROUND, signal);
     }
   }
 
@@ -163,7 +182,7 @@ export class Listener {
   }
 
   #live(): Endable[] {
-    const tunnels = [...this.#tunnels].map((pair) => ({ end: () => endBoth(pair) }));
+    const tunnels: Endable[] = [...this.#tunnels].map((pair) => ({ end: () => endBoth(pair) }));
     return [...this.#spliced, ...this.#options.polling.live(), ...tunnels];
   }
 
@@ -305,6 +324,12 @@ function endBoth(pair: Upgraded): void {
   endSoon(pair.browser);
   endSoon(pair.legacy);
 }
+
+/** Resolves after `ms`, or as soon as `signal` says so. */
+const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  sleep(ms, undefined, signal && { signal }).catch((error: unknown) => {
+    if (!signal?.aborted) throw error;
+  });
 
 /** `count` of them, from anywhere in the list. */
 function pickSome<T>(list: readonly T[], count: number): T[] {

@@ -89,7 +89,8 @@ export class PollingSession implements Transport, PostSession {
   #cause: DropCause | undefined;
   /** The browser has said `1`. */
   #left = false;
-  #farewell = false;
+  /** For the browser's next GET: what waited for it, and `1`. */
+  #farewell: Buffer | null = null;
   #pumping = false;
   #successor: Successor | null = null;
   /** The owner has its new transport. */
@@ -122,7 +123,7 @@ export class PollingSession implements Transport, PostSession {
 
   get(request: IncomingMessage, response: ServerResponse): void {
     if (this.state === 'dead') {
-      this.#sayGoodbye(response);
+      this.#sayGoodbye(response, this.#farewell ?? CLOSE);
       return;
     }
     this.#presence.asked();
@@ -165,7 +166,7 @@ export class PollingSession implements Transport, PostSession {
 
   /** Whether requests with this sid are the session's business, and not the legacy's alone. */
   get serves(): boolean {
-    return this.state === 'polling' || this.#farewell;
+    return this.state === 'polling' || this.#farewell !== null;
   }
 
   pass(request: IncomingMessage, response: ServerResponse): void {
@@ -330,6 +331,10 @@ export class PollingSession implements Transport, PostSession {
 
   // ---- Transport
 
+  get live(): boolean {
+    return this.state !== 'dead';
+  }
+
   send(packets: readonly Outgoing[]): void {
     if (this.state === 'dead' || this.gone) return;
     if (this.#handedOver) {
@@ -373,18 +378,18 @@ export class PollingSession implements Transport, PostSession {
     if (this.state !== 'polling') return;
     this.#endAtLegacy();
     const get = this.pending;
-    if (get) {
-      const said = this.#hold.drop()?.text;
-      const before = said ? [said, SEPARATOR] : [];
-      const own = this.#mayOwn() ? [this.own.takePayload(), SEPARATOR] : [];
-      this.#answerOwn(get, Buffer.concat([...before, ...own, CLOSE]));
-    } else this.#farewell = true;
+    const said = get ? this.#hold.drop()?.text : undefined;
+    const before = said ? [said, SEPARATOR] : [];
+    const own = this.#mayOwn() ? [this.own.takePayload(), SEPARATOR] : [];
+    const goodbye = Buffer.concat([...before, ...own, CLOSE]);
+    if (get) this.#answerOwn(get, goodbye);
+    else this.#farewell = goodbye;
     this.#die('drain');
   }
 
-  #sayGoodbye(response: ServerResponse): void {
-    this.#farewell = false;
-    this.#answerOwn({ response }, CLOSE);
+  #sayGoodbye(response: ServerResponse, goodbye: Buffer): void {
+    this.#farewell = null;
+    this.#answerOwn({ response }, goodbye);
     this.#parts.forget(this);
   }
 
@@ -510,7 +515,7 @@ export class PollingSession implements Transport, PostSession {
     this.own.take();
     if (this.#farewell) {
       this.clock.after(FAREWELL, () => {
-        this.#farewell = false;
+        this.#farewell = null;
         this.#parts.forget(this);
       });
     } else this.#parts.forget(this);

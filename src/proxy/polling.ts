@@ -90,9 +90,9 @@ export class PollingSessions implements Port {
     return this.#sessions.get(sid)?.upstream;
   }
 
-  /** All that live, on polling or upgraded. */
+  /** All that live, on polling or upgraded; not those that only have a goodbye left to say. */
   live(): Iterable<PollingSession> {
-    return this.#sessions.values();
+    return [...this.#sessions.values()].filter(({ live }) => live);
   }
 
   get size(): number {

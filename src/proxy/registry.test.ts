@@ -12,6 +12,7 @@ const connected = (number: number): Connected => ({
   number: number as ConnectionNumber,
   transport: null,
   peer: () => undefined,
+  sockets: () => [],
   recoverable: () => false,
 });
 

@@ -13,6 +13,8 @@ export interface Connected {
   readonly transport: Transport | null;
   /** The socket that this connection has in the namespace now. */
   peer(ns: string): Peer | undefined;
+  /** All of its sockets, in any namespace. */
+  sockets(): readonly SocketRef[];
   /** The legacy can recover that socket's session (socket.io's connection state recovery). */
   recoverable(ns: string): boolean;
 }
@@ -169,6 +171,7 @@ export class Registry implements Delivery {
   }
 
   #of(ref: SocketRef): Connected | undefined {
+    // Numbers are this process's own: another's sockets never have one of them.
     const connection = this.#connections.get(ref.connection);
     return connection?.peer(ref.ns)?.ref.id === ref.id ? connection : undefined;
   }

@@ -1,5 +1,6 @@
 // What a connection and its transport (WebSocket splice or polling session) need of one another. Knows nothing of calls.
 import type { IncomingMessage } from 'node:http';
+import type { SocketRef } from '../base/ids.js';
 import type { DropCause } from '../base/service.js';
 import type { Interest, LegacyInterest, Outgoing, Packet, Verdict } from '../protocol/packet.js';
 
@@ -25,6 +26,8 @@ export interface PacketOwner {
   readonly interest: Interest;
   /** What is to be shown of the legacy's packets; of its events only asked while `watching()` is true. */
   readonly legacyInterest: LegacyInterest;
+  /** Sockets that the legacy accepted on it, in any namespace. */
+  sockets(): readonly SocketRef[];
   /** Cheap; false: the legacy's EVENT packets need no look at their names. */
   watching(): boolean;
   /** A whole packet from the browser that `interest` asked for, or a CONNECT or DISCONNECT. */

@@ -74,7 +74,7 @@ export class SplicedWebSocket implements Transport {
   readonly #legacy: Socket;
   readonly #upstream: Upstream;
   #heads: readonly [legacy: Buffer, browser: Buffer] | undefined;
-  readonly #owner: PacketOwner;
+  readonly owner: PacketOwner;
   readonly #options: SplicedOptions;
   readonly #up: BrowserSplice;
   readonly #down: LegacySplice;
@@ -107,7 +107,7 @@ export class SplicedWebSocket implements Transport {
     this.#heads = [upgraded.legacyHead, upgraded.browserHead];
     this.#browser = upgraded.browser;
     this.#legacy = upgraded.legacy;
-    this.#owner = owner;
+    this.owner = owner;
     this.#options = options;
     this.#phase = options.hooks ? 'polling' : 'open';
     const { pingInterval, pingTimeout } = options.handshake ?? HEARTBEAT;
@@ -157,7 +157,7 @@ export class SplicedWebSocket implements Transport {
     this.#heads = undefined;
     if (!this.#options.hooks) {
       this.#upstream.sessions++;
-      this.#owner.attach(this);
+      this.owner.attach(this);
     }
     this.#listen();
     if (legacyHead.length > 0) this.#guarded(legacyHead, this.#onLegacy);
@@ -207,7 +207,7 @@ export class SplicedWebSocket implements Transport {
     }
     if (leftover.due !== undefined) this.#down.attachmentsDue = leftover.due;
     if (leftover.shown) this.#down.adopt(leftover.shown);
-    this.#owner.attach(this);
+    this.owner.attach(this);
     if (leftover.own && leftover.own.length > 0) this.#down.inject(leftover.own);
     this.#down.enabled = true;
     if (!this.#holdingLegacy) return;
@@ -385,7 +385,7 @@ export class SplicedWebSocket implements Transport {
     const attached = !this.#options.hooks || this.#phase === 'open';
     if (!this.#options.hooks) this.#upstream.sessions--;
     const told = this.#ending ? 'drain' : cause;
-    if (attached) this.#owner.closed(told);
+    if (attached) this.owner.closed(told);
     // A close right behind the `5`: the session must get to know of the `5` first.
     if (this.#held) this.#endedWhileHeld = told;
     else this.#options.gone?.(told);

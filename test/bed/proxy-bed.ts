@@ -97,6 +97,7 @@ export function fakeOwner(): Owned {
         awaiting: () => one.awaited !== undefined,
         acknowledgement: (_ns, id) => id === one.awaited?.id,
       },
+      sockets: () => [],
       watching: () => true,
       fromBrowser(packet: Packet) {
         one.fromBrowser.push(packet.text);

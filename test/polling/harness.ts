@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { Server, type ServerOptions, type Socket as ServerSocket } from 'socket.io';
 import { type Socket as ClientSocket, io, type ManagerOptions, type SocketOptions } from 'socket.io-client';
 import type { Clock } from '../../src/base/clock.js';
+import type { SocketRef } from '../../src/base/ids.js';
 import type { DropCause } from '../../src/base/service.js';
 import type { Interest, LegacyInterest, Outgoing, Packet, Verdict } from '../../src/protocol/packet.js';
 import { PacketType } from '../../src/protocol/packet.js';
@@ -39,6 +40,9 @@ export class TestOwner implements PacketOwner {
     awaiting: () => this.awaited !== undefined,
     acknowledgement: (_ns, id) => id === this.awaited?.id,
   };
+  sockets(): readonly SocketRef[] {
+    return [];
+  }
   watching(): boolean {
     return true;
   }

@@ -57,6 +57,7 @@ it('what goes to a thousand devices is encoded once', () => {
     registry.open({
       number: i as ConnectionNumber,
       peer: () => peer,
+      sockets: () => [peer.ref],
       recoverable: () => false,
       transport: {
         kind: 'websocket',
