@@ -18,23 +18,43 @@ export interface RouteLog {
   /** Versions below `before`, newest first, at most `limit`. */
   older(limit: number, before: number): Promise<readonly RouteVersion[]>;
   /**
-   * Resolves once the version is durable. `conflict`: somebody else has appended since we read; theirs are answered.
-   * @throws where it can't be written (full, read-only, away).
+   * Resolves once the version is durable. `after`: the highest number that the control knows of in it. `conflict`: somebody else
+   * has appended since; theirs are answered, and may be among those that `follow` told of meanwhile.
+   * @throws where it can't be written (full, read-only, away); `sent` of what is thrown: it may have been written all the same.
    */
-  append(version: RouteVersion): Promise<{ readonly conflict?: readonly RouteVersion[] }>;
+  append(version: RouteVersion, after: number): Promise<{ readonly conflict?: readonly RouteVersion[] }>;
+  /** Where several instances share it; a log that is this process's alone has no such method. Set once, right after `read`. */
+  follow?(follower: LogFollower): void;
   /**
-   * Told of versions that others have appended, oldest first, as soon as they are there; a log that is this process's alone has
-   * none. Set once, right after `read`.
-   */
-  follow?(appended: (versions: readonly RouteVersion[]) => void): void;
-  /**
-   * A version is in force here: tells the others that share the log, and answers on how many it is in force, of how many, as soon
-   * as that is all of them, or after a second. A log that is this process's alone has no such method: 1 of 1.
+   * A version is in force here: answers on how many instances it is in force, of how many, as soon as that is all of them, or
+   * after a second. A log that is this process's alone has no such method: 1 of 1.
    */
   confirm?(version: number): Promise<{ readonly instances: number; readonly of: number }>;
+  /** What an operator can do where it can't be written; a file has words of its own. */
+  readonly mend?: string;
   /** What is shown of it: the file's path, or Redis's address without its password; null: in memory only. */
   readonly where: string | null;
   close(): Promise<void>;
+}
+
+/** Whoever is told of a log that several instances share. */
+export interface LogFollower {
+  /**
+   * Versions that were appended since, oldest first, as soon as they are there; also ones that it knows already. `last` and
+   * `problems` as in `read`.
+   * @returns the number of the log's version that is in force here; 0: another one is, which is not in the log yet.
+   */
+  appended(log: {
+    readonly versions: readonly RouteVersion[];
+    readonly last: number;
+    readonly problems: readonly string[];
+  }): number;
+  /**
+   * The log holds others now, or less, than what was there: Redis lost what it held, or an older copy took its place. `log`: what
+   * it holds now.
+   * @returns what it must hold behind that, oldest first, with growing numbers; none: what it holds is in force now.
+   */
+  replaced(log: { readonly versions: readonly RouteVersion[]; readonly last: number }): readonly RouteVersion[];
 }
 
 export interface Author {

@@ -21,7 +21,7 @@ const MOST_PROBLEMS = 5;
  * Nothing is opened before `read`, and no handle stays open between two changes, so that the file may be moved away.
  * `read` throws where the file is there and can't be read, or is no file.
  */
-export function fileLog(path: string): RouteLog {
+export function fileLog(path: string) {
   let index = new LogIndex();
   // Two processes may have the same to say in the same millisecond: an edit of one routes file.
   const writer = randomUUID();
@@ -82,7 +82,7 @@ export function fileLog(path: string): RouteLog {
       }
     },
 
-    async older(limit, before) {
+    async older(limit: number, before: number): Promise<readonly RouteVersion[]> {
       const handle = await open(path, 'r').catch(absent);
       if (!handle) return [];
       try {
@@ -98,7 +98,7 @@ export function fileLog(path: string): RouteLog {
       }
     },
 
-    async append(version) {
+    async append(version: RouteVersion): Promise<{ readonly conflict?: readonly RouteVersion[] }> {
       const { O_RDWR, O_APPEND, O_CREAT } = constants;
       const handle = await open(path, O_RDWR | O_APPEND | O_CREAT, 0o640);
       try {
@@ -140,7 +140,7 @@ export function fileLog(path: string): RouteLog {
     },
 
     close: async () => undefined,
-  };
+  } satisfies RouteLog;
 }
 
 /** The last `limit` lines of versions below `before`, oldest first, from a place in the file on. */

@@ -1,9 +1,11 @@
 // What the routes file last said, and whether that is in force: each new text becomes a change like any other, and waits where
 // the log can't be written. Knows no file system.
 import type { Clock, Timer } from '../base/clock.js';
+import type { RouteVersion } from '../routing/change.js';
 import type { RouteTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { RouteControl } from './control.js';
+import type { Followed } from './versions.js';
 
 export interface ReadFile {
   readonly table: RouteTable;
@@ -16,16 +18,22 @@ export interface FollowedFileOptions {
   readonly name: string;
   readonly signals: Pick<Signals, 'routesLoaded' | 'routesRejected'>;
   readonly clock: Clock;
+  /** The log is one that several instances write to, each with a file that is meant to be the same one. */
+  readonly shared: boolean;
 }
 
 const RETRY_MS = 1_000;
 
-export class FollowedFile {
+export class FollowedFile implements Followed {
   /** Of the text that was last taken over, or last overruled. Each version says it. */
   hash: string | undefined;
   /** Why what it says is not in force; none once it says something that is, or that was overruled. */
   problems: readonly string[] = [];
   readonly #options: FollowedFileOptions;
+  /** What it said when it was last read. */
+  #read: ReadFile | undefined;
+  /** Of the text that another instance took over, where that was told of already. */
+  #differs: string | undefined;
   /** Read, and not in force since the log can't be written. */
   #waiting: ReadFile | undefined;
   #retry: Timer | undefined;
@@ -48,23 +56,64 @@ export class FollowedFile {
     return true;
   }
 
+  /** A new log is to begin with it. */
+  begins(read: ReadFile): void {
+    this.#read = read;
+    this.hash = read.hash;
+  }
+
   /** The first table of a new log is this file's. */
   loaded({ table }: ReadFile): void {
     this.#options.signals.routesLoaded(this.name, table.summary, true);
+  }
+
+  /**
+   * At a start with a log that holds versions: a text that is not the one last taken over is a change. Where instances share the
+   * log, one that was taken over before is an old copy, and no instance may bring that back by starting. `seen`: it was.
+   */
+  async resumed(control: RouteControl, read: ReadFile, seen: (hash: string) => boolean): Promise<void> {
+    this.#read = read;
+    if (read.hash === this.hash) return;
+    if (this.#options.shared && seen(read.hash)) this.#tellOther(control.current);
+    else await this.take(control, read);
+  }
+
+  yielded(control: RouteControl, seen: (hash: string) => boolean): void {
+    if (this.#read) void this.resumed(control, this.#read, seen);
+  }
+
+  adopted(version: RouteVersion): void {
+    if (version.fileHash === undefined || this.#waiting) return;
+    this.hash = version.fileHash;
+    if (!this.#read) return;
+    if (this.#read.hash !== version.fileHash) this.#tellOther(version);
+    else if (this.#differs) {
+      this.#differs = undefined;
+      this.problems = [];
+    }
   }
 
   /** It is broken or gone, and a text that waited is no longer what it says. */
   broken(lines: readonly string[]): void {
     this.#retry?.cancel();
     this.#waiting = undefined;
+    this.#differs = undefined;
     this.#reject(lines);
   }
 
   /** The file says this now. */
   async take(control: RouteControl, read: ReadFile): Promise<void> {
     this.#retry?.cancel();
-    this.#waiting = read;
+    this.#read = read;
+    this.#differs = undefined;
     this.problems = [];
+    if (this.#options.shared && read.hash === this.hash) {
+      // Another instance, whose copy of the file changed first, has taken it over; what was set since stays.
+      this.#waiting = undefined;
+      this.#options.signals.routesLoaded(this.name, read.table.summary, false);
+      return;
+    }
+    this.#waiting = read;
     await this.#change(control, read, true);
   }
 
@@ -106,6 +155,14 @@ export class FollowedFile {
         `${this.name}: version ${version} by ${actor} came in between and is in force; change the file again to have it`,
       ]);
     }
+  }
+
+  #tellOther(version: RouteVersion): void {
+    if (this.#differs === version.fileHash) return;
+    this.#differs = version.fileHash;
+    this.#reject([
+      `${this.name}: another instance has taken over another text of its routes file, and what that says is in force (version ${version.version}); give all instances the same file`,
+    ]);
   }
 
   #reject(lines: readonly string[]): void {

@@ -26,6 +26,19 @@ export class History {
     }
   }
 
+  /** Oldest first. */
+  all(): readonly RouteVersion[] {
+    return [...this.#versions];
+  }
+
+  /** These instead. */
+  reset(versions: readonly RouteVersion[]): void {
+    this.#versions.length = 0;
+    this.#sizes.length = 0;
+    this.#characters = 0;
+    for (const version of versions) this.push(version);
+  }
+
   find(version: number): RouteVersion | undefined {
     return this.#versions.find((one) => one.version === version);
   }

@@ -4,12 +4,12 @@ import type { RouteVersion } from '../routing/change.js';
 import type { RouteLog } from './control.js';
 
 /** The control keeps the newest versions itself, so there is nothing to keep here but the number. */
-export function memoryLog(): RouteLog {
+export function memoryLog() {
   return {
     where: null,
     read: async () => ({ versions: [], last: 0, problems: [] }),
     older: async () => [],
     append: async (_version: RouteVersion) => ({}),
     close: async () => undefined,
-  };
+  } satisfies RouteLog;
 }

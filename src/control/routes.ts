@@ -34,7 +34,13 @@ export async function createRoutes(options: RoutesOptions): Promise<RouteControl
     ]);
   });
   for (const problem of problems) signals.routesLog(problem);
-  const followed = file === undefined ? undefined : new FollowedFile({ name: file, signals, clock });
+  const shared = log.follow !== undefined;
+  if (shared && last > 0 && versions.length === 0) {
+    throw new CannotStart([
+      `the log of route changes ${log.where} holds nothing that this sigfig can understand, up to version ${last}; upgrade it, or give it another --redis-prefix`,
+    ]);
+  }
+  const followed = file === undefined ? undefined : new FollowedFile({ name: file, signals, clock, shared });
   if (followed) followed.hash = versions.at(-1)?.fileHash;
   const control = new Versions({ log, versions, last, signals, clock, followed });
 
@@ -59,15 +65,16 @@ export async function createRoutes(options: RoutesOptions): Promise<RouteControl
 
   if (versions.length > 0) {
     control.resume();
-    if (followed && first && first.hash !== followed.hash) await followed.take(control, first);
+    control.follow();
+    if (followed && first) await followed.resumed(control, first, (hash) => control.seen(hash));
     return control;
   }
+  control.follow();
   if (!followed || !first) {
     await control.begin(NOTHING, 'no routes file: everything goes to the legacy');
     return control;
   }
-  followed.hash = first.hash;
-  await control.begin(first.table, `from ${followed.name}`);
-  followed.loaded(first);
+  followed.begins(first);
+  if (await control.begin(first.table, `from ${followed.name}`)) followed.loaded(first);
   return control;
 }

@@ -6,8 +6,9 @@ import { type Change, type Planned, plan, type RouteVersion } from '../routing/c
 import { LONGEST_ACTOR, LONGEST_REASON, tableOf } from '../routing/check.js';
 import { type RouteTable, routeTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import type { Author, Outcome, RouteControl, RouteLog } from './control.js';
+import type { Author, LogFollower, Outcome, RouteControl, RouteLog } from './control.js';
 import { History } from './history.js';
+import { Turns, within } from './turns.js';
 
 export interface VersionsOptions {
   readonly log: RouteLog;
@@ -17,9 +18,18 @@ export interface VersionsOptions {
   readonly signals: Pick<Signals, 'routesChanged' | 'routesLog' | 'bound' | 'internalError'>;
   readonly clock: Clock;
   /** The routes file, where there is one. */
-  readonly followed?:
-    | { readonly hash: string | undefined; readonly problems: readonly string[]; overrule(): boolean }
-    | undefined;
+  readonly followed?: Followed | undefined;
+}
+
+export interface Followed {
+  /** Of the text that was last taken over, or last overruled; each version says it. */
+  readonly hash: string | undefined;
+  readonly problems: readonly string[];
+  overrule(): boolean;
+  /** A version is in force, of a log that several instances share: what its file said counts for all of them. */
+  adopted(version: RouteVersion): void;
+  /** The log that was to begin with this file's table was begun by others. */
+  yielded(control: RouteControl, seen: (hash: string) => boolean): void;
 }
 
 /** In force, and not in the log yet. */
@@ -30,6 +40,8 @@ interface Pending {
   written: boolean;
   /** Others have appended since it was made. */
   overtaken: boolean;
+  /** Others have begun the log that it was to begin. */
+  yielded?: true;
 }
 
 const NOTHING = routeTable(new Map());
@@ -64,8 +76,7 @@ export class Versions implements RouteControl {
   #pending: Pending[] = [];
   /** Grows with each change that was in force before it was written: whatever asked before it has lost. */
   #epoch = 0;
-  #turn: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  readonly #turns = new Turns();
   /** Of an ordinary change that is being written, so that it may be taken; 0 where there is none. */
   #writing = 0;
   #retry: Timer | undefined;
@@ -104,11 +115,21 @@ export class Versions implements RouteControl {
     if (newest) this.#inForce(newest, known(newest));
   }
 
-  /** The first version of a log that holds none. It rules even where it can't be written yet. */
-  async begin(table: RouteTable, reason: string): Promise<void> {
+  /** From here on, what others append to a log that instances share is in force here as well. */
+  follow(): void {
+    this.#log.follow?.(this.#follower);
+  }
+
+  /** Whether a version that is kept in memory came from this text of a routes file. */
+  seen(hash: string): boolean {
+    return this.#history.all().some(({ fileHash }) => fileHash === hash);
+  }
+
+  /** The first version of a log that holds none. It rules even where it can't be written yet. False: others have begun it. */
+  async begin(table: RouteTable, reason: string): Promise<boolean> {
     const change: Change = { kind: 'start', table };
     const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table, this.#free());
-    await this.#ahead(change, version, table);
+    return !(await this.#ahead(change, version, table)).yielded;
   }
 
   async plan(change: Change): Promise<Planned> {
@@ -120,21 +141,25 @@ export class Versions implements RouteControl {
     if (change.kind === 'rollback' || change.kind === 'legacy' || change.kind === 'guard') {
       return this.#urgent(change, author);
     }
-    if (this.#waiting >= MOST_WAITING) {
-      return { kind: 'unwritable', problem: `${this.#waiting} changes wait for the log already; try again later` };
+    if (this.#turns.waiting >= MOST_WAITING) {
+      return {
+        kind: 'unwritable',
+        problem: `${this.#turns.waiting} changes wait for the log already; try again later`,
+      };
     }
     const epoch = this.#epoch;
     let state: 'waits' | 'runs' | 'given up' = 'waits';
-    const work = this.#inTurn(async (): Promise<Outcome> => {
+    const work = this.#turns.run(async (): Promise<Outcome> => {
       if (state === 'given up') return this.#unwritable();
       state = 'runs';
       return this.#ordinary(change, author, epoch);
     });
-    return this.#within(LOG_MS, work, () => {
+    const outcome = await within(this.#clock, LOG_MS, work, () => {
       const begun = state === 'runs';
       if (!begun) state = 'given up';
       return this.#silent(begun);
     });
+    return outcome.kind === 'applied' ? { ...outcome, confirmed: await this.#confirmed(outcome.version) } : outcome;
   }
 
   async history(limit: number, before = Number.POSITIVE_INFINITY): Promise<readonly RouteVersion[]> {
@@ -159,7 +184,7 @@ export class Versions implements RouteControl {
     this.#closed = true;
     this.#retry?.cancel();
     for (const close of this.#closing) await close();
-    await this.#within(URGENT_LOG_MS, this.#turn, () => undefined);
+    await within(this.#clock, URGENT_LOG_MS, this.#turns.idle, () => undefined);
     await this.#log.close();
   }
 
@@ -172,19 +197,22 @@ export class Versions implements RouteControl {
       if (author.ifVersion !== undefined && author.ifVersion !== this.current.version) {
         return { kind: 'conflict', current: this.current };
       }
+      if (this.#shared && this.#last > (this.#history.newest?.version ?? 0)) return this.#foreign();
       const planned = this.#planned(change, undefined);
       if (!planned.ok) return { kind: 'refused', problems: planned.problems };
       if (same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
       const version = this.#next(change, author, planned.table, this.#free());
       const appended = await this.#append(version, true);
       if (appended === 'failed') return this.#unwritable();
+      if (appended === 'unknown') return { kind: 'unwritable', problem: this.problem ?? '', begun: true };
       if (appended === 'conflict') {
         if (author.ifVersion !== undefined) return { kind: 'conflict', current: this.current };
         continue;
       }
       // Written, and overruled while it was being written: what overruled it is written behind it.
       if (epoch !== this.#epoch) return { kind: 'conflict', current: this.current };
-      this.#inForce(version, planned.table);
+      // Unless it was found in the log before the log had answered.
+      if (this.current.version < version.version) this.#inForce(version, planned.table);
       return { kind: 'applied', version, confirmed: HERE, unwritten: null };
     }
     return { kind: 'conflict', current: this.current };
@@ -192,9 +220,15 @@ export class Versions implements RouteControl {
 
   /** The log neither takes it nor refuses. What it was given by then is made once it is written, which nobody can tell now. */
   #silent(begun: boolean): Outcome {
-    this.problem = `the log ${this.where} has not answered within ${LOG_MS / 1000} s; see to its disk, or name another with --routes-log`;
+    this.problem = `the log ${this.where} has not answered within ${LOG_MS / 1000} s; ${this.#log.mend ?? 'see to its disk, or name another with --routes-log'}`;
     this.#signals.routesLog(this.problem);
     return begun ? { kind: 'unwritable', problem: this.problem, begun } : this.#unwritable();
+  }
+
+  /** What is in force elsewhere can't be understood here, so nothing can be made from it. */
+  #foreign(): Outcome {
+    const problem = `the log ${this.where} holds version ${this.#last}, which this sigfig can't understand; change routes on an instance that does, or upgrade this one`;
+    return { kind: 'unwritable', problem };
   }
 
   #unwritable(): Outcome {
@@ -207,14 +241,14 @@ export class Versions implements RouteControl {
     const planned = this.#planned(change, change.kind === 'rollback' ? await this.#target(change) : undefined);
     if (!planned.ok) return { kind: 'refused', problems: planned.problems };
     const overruled = this.#followed?.overrule() ?? false;
-    const idle = this.#waiting === 0 && this.#pending.length === 0 && !overruled;
+    const idle = this.#turns.waiting === 0 && this.#pending.length === 0 && !overruled;
     if (idle && same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
     const version = this.#next(change, author, planned.table, this.#free());
     const pending = await this.#ahead(change, version, planned.table);
     return {
       kind: 'applied',
       version: pending.version,
-      confirmed: HERE,
+      confirmed: await this.#confirmed(pending.version),
       unwritten: pending.written ? null : (this.problem ?? `the log ${this.where} has not answered yet`),
     };
   }
@@ -229,11 +263,8 @@ export class Versions implements RouteControl {
       this.#signals.bound('pending-route-versions', { most: MOST_PENDING });
     }
     this.#inForce(version, table);
-    await this.#within(
-      URGENT_LOG_MS,
-      this.#inTurn(() => this.#flush()),
-      () => false,
-    );
+    const flushed = this.#turns.run(() => this.#flush());
+    await within(this.#clock, URGENT_LOG_MS, flushed, () => false);
     return pending;
   }
 
@@ -241,46 +272,62 @@ export class Versions implements RouteControl {
   async #flush(): Promise<boolean> {
     for (let races = 0; this.#pending.length > 0; ) {
       const [pending] = this.#pending as [Pending];
-      this.#rebase(pending);
+      if (!this.#rebase(pending)) continue;
       const appended = await this.#append(pending.version, false);
-      if (appended === 'conflict') {
-        for (const one of this.#pending) one.overtaken = true;
-        if (pending.change.kind === 'start') this.#yield(pending);
-        if (++races < MOST_RACES) continue;
-      }
+      if (appended === 'conflict' && ++races < MOST_RACES) continue;
       if (appended !== 'written') {
         this.#tryLater();
         return false;
       }
-      pending.written = true;
-      this.#pending = this.#pending.filter((one) => one !== pending);
+      this.#written(pending);
     }
     return true;
   }
 
-  /** Somebody else has begun this log. */
-  #yield(start: Pending): void {
-    this.#pending = this.#pending.filter((pending) => pending !== start);
-    const newest = this.#history.newest;
-    if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
-    start.written = true;
+  #written(pending: Pending): void {
+    pending.written = true;
+    this.#pending = this.#pending.filter((one) => one !== pending);
   }
 
-  /** Gives what is pending its number, and what it starts from, behind the newest version of the log. */
-  #rebase(pending: Pending): void {
+  /** Somebody else has begun this log. */
+  #yield(start: Pending): void {
+    start.yielded = true;
+    this.#written(start);
+    this.#resumeLog();
+    if (this.#shared) this.#followed?.yielded(this, (hash) => this.seen(hash));
+  }
+
+  /** What the log says is in force, unless something is pending. */
+  #resumeLog(): void {
+    const newest = this.#history.newest;
+    if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
+  }
+
+  /**
+   * Gives what is pending its number, and what it starts from, behind the newest version of the log. False: it is not needed any
+   * more, since somebody else's guard has taken the same back.
+   */
+  #rebase(pending: Pending): boolean {
     const { version, change } = pending;
     const base = this.#history.newest;
     const number = version.version > this.#last ? version.version : this.#free();
     if (!base || (version.version === number && version.before === base.after)) {
       if (version.version !== number) this.#renumber(pending, { ...version, version: number });
-      return;
+      return true;
     }
     // A rollback says where to; what the others say depends on what they find.
     if (pending.overtaken && (change.kind === 'guard' || change.kind === 'legacy')) {
       const again = plan({ version: base, table: known(base), find: () => undefined }, change);
       if (again.ok) pending.table = again.table;
+      if (change.kind === 'guard' && again.ok && again.differences.length === 0) {
+        this.#written(pending);
+        pending.version = base;
+        this.#resumeLog();
+        return false;
+      }
     }
     this.#renumber(pending, { ...version, version: number, before: base.after, after: pending.table.toJSON() });
+    return true;
   }
 
   #renumber(pending: Pending, version: RouteVersion): void {
@@ -294,32 +341,101 @@ export class Versions implements RouteControl {
 
   // ---- the log
 
-  async #append(version: RouteVersion, ordinary: boolean): Promise<'written' | 'conflict' | 'failed'> {
+  async #append(version: RouteVersion, ordinary: boolean): Promise<'written' | 'conflict' | 'failed' | 'unknown'> {
     this.#writing = ordinary ? version.version : 0;
     try {
-      const { conflict } = await this.#log.append(version);
+      const { conflict } = await this.#log.append(version, this.#last);
       // It is well once nothing waits for it behind this one.
       if (this.#pending.length <= 1) this.problem = null;
       if (!conflict) {
         this.#logged(version);
         return 'written';
       }
-      for (const theirs of conflict) this.#logged(theirs);
-      const newest = this.#history.newest;
-      if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
+      this.#theirs(conflict);
       return 'conflict';
     } catch (error) {
-      this.problem = `the log ${this.where} can't be written (${reasonOf(error)}); make room or make it writable, or name another with --routes-log`;
+      const mend = this.#log.mend ?? 'make room or make it writable, or name another with --routes-log';
+      this.problem = `the log ${this.where} can't be written (${reasonOf(error)}); ${mend}`;
       this.#signals.routesLog(this.problem);
-      return 'failed';
+      return error instanceof Error && 'sent' in error && error.sent === true ? 'unknown' : 'failed';
     } finally {
       this.#writing = 0;
     }
   }
 
-  #logged(version: RouteVersion): void {
+  #logged(version: RouteVersion): boolean {
+    if (version.version <= this.#last) return false;
     this.#last = version.version;
     this.#history.push(version);
+    return true;
+  }
+
+  /** Found in the log, oldest first: each is in force, one after the other, unless something of ours is that waits for the log. */
+  #theirs(versions: readonly RouteVersion[]): void {
+    for (const version of versions) {
+      if (!this.#logged(version)) continue;
+      // Ours after all: it was written, and the answer was lost.
+      const own = this.#pending.find((pending) => isDeepStrictEqual(pending.version, version));
+      if (own) {
+        this.#written(own);
+        continue;
+      }
+      for (const pending of this.#pending) pending.overtaken = true;
+      if (this.#pending.length === 0) this.#inForce(version, known(version));
+    }
+    const start = this.#pending.find(({ change }) => change.kind === 'start');
+    if (start?.overtaken) this.#yield(start);
+  }
+
+  readonly #follower: LogFollower = {
+    appended: ({ versions, last, problems }) => {
+      for (const problem of problems) this.#signals.routesLog(problem);
+      this.#theirs(versions);
+      this.#last = Math.max(this.#last, last);
+      if (this.#pending.length > 0) return 0;
+      this.problem = null;
+      return this.#history.newest?.version ?? 0;
+    },
+    replaced: ({ versions, last }) => {
+      const mine = this.#history.all();
+      const newest = mine.at(-1);
+      if (!newest || last < newest.version) {
+        const missing = mine.filter(({ version }) => version > last);
+        const which = `versions ${missing[0]?.version} to ${newest?.version}`;
+        if (newest) this.#signals.routesLog(`the log ${this.where} has lost ${which}; they are written to it again`);
+        this.#history.reset([...versions, ...missing]);
+        return missing;
+      }
+      const there = new Map(versions.map((version) => [version.version, version] as const));
+      const from = versions[0]?.version ?? last;
+      const lost = mine.filter((one) => one.version >= from && !isDeepStrictEqual(there.get(one.version), one));
+      this.#history.reset(versions);
+      this.#last = last;
+      if (lost.length === 0) return [];
+      this.#signals.routesLog(
+        `the log ${this.where} has lost version ${lost[0]?.version} by ${lost[0]?.actor} (${lost[0]?.kind}), and holds others since; "sigfig routes history" shows what there is`,
+      );
+      // What takes calls back to the legacy wins over what others wrote meanwhile.
+      if (
+        lost.includes(newest) &&
+        this.#pending.length === 0 &&
+        (newest.kind === 'legacy' || newest.kind === 'rollback')
+      ) {
+        this.#epoch++;
+        const change: Change = { kind: newest.kind };
+        this.#pending.push({ change, version: newest, table: known(newest), written: false, overtaken: true });
+        this.#tryLater();
+      } else this.#resumeLog();
+      return [];
+    },
+  };
+
+  get #shared(): boolean {
+    return this.#log.follow !== undefined;
+  }
+
+  async #confirmed({ version }: RouteVersion): Promise<{ readonly instances: number; readonly of: number }> {
+    return (await this.#log.confirm?.(version)) ?? HERE;
   }
 
   #tryLater(): void {
@@ -328,8 +444,8 @@ export class Versions implements RouteControl {
       this.#retry = undefined;
       if (this.#closed) return;
       // Something waits for the log still.
-      if (this.#waiting > 0) this.#tryLater();
-      else void this.#inTurn(() => this.#flush());
+      if (this.#turns.waiting > 0) this.#tryLater();
+      else void this.#turns.run(() => this.#flush());
     });
   }
 
@@ -340,6 +456,7 @@ export class Versions implements RouteControl {
     this.#current = version;
     this.#told = Math.max(this.#told, version.version);
     const { version: number, kind, actor, reason } = version;
+    if (this.#shared) this.#followed?.adopted(version);
     this.#signals.routesChanged({ version: number, kind, actor, reason, summary: table.summary });
     for (const listener of this.#listeners) {
       try {
@@ -356,7 +473,10 @@ export class Versions implements RouteControl {
   }
 
   #next(change: Change, author: Author, table: RouteTable, number: number): RouteVersion {
-    const fileHash = change.kind === 'file' ? change.fileHash : this.#followed?.hash;
+    const fileHash =
+      change.kind === 'file'
+        ? change.fileHash
+        : (this.#followed?.hash ?? (this.#shared ? this.#current?.fileHash : undefined));
     return {
       version: number,
       at: new Date(this.#clock.now()).toISOString(),
@@ -400,27 +520,9 @@ export class Versions implements RouteControl {
       change,
     );
   }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    this.#waiting++;
-    const done = this.#turn.then(work).finally(() => {
-      this.#waiting--;
-    });
-    // A fault is its caller's; the next one has its turn all the same.
-    this.#turn = done.catch(() => undefined);
-    return done;
-  }
-
-  async #within<T, L>(ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
-    let timer: Timer | undefined;
-    const tooLate = new Promise<L>((resolve) => {
-      timer = this.#clock.after(ms, () => resolve(late()));
-    });
-    return Promise.race([work, tooLate]).finally(() => timer?.cancel());
-  }
 }
 
-/** Until several instances share their routes. */
+/** A log that is this process's alone. */
 const HERE = { instances: 1, of: 1 } as const;
 
 const same = (a: RouteTable, b: RouteTable): boolean => isDeepStrictEqual(a.toJSON(), b.toJSON());
