@@ -26,7 +26,7 @@ import { PollingSessions } from './proxy/polling.js';
 import { Registry } from './proxy/registry.js';
 import { Upstreams } from './proxy/upstreams.js';
 import { createLiveCalls } from './signaling/live-calls.js';
-import { startReaper } from './signaling/reaper.js';
+import { dueAt, startReaper } from './signaling/reaper.js';
 import { Signaling } from './signaling/signaling.js';
 import { memorySessionStore } from './store/memory.js';
 import { createSignals } from './telemetry/create.js';
@@ -47,7 +47,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       onError: (error) => logger.error({ err: error }, 'metrics listener'),
     });
     closing.push(() => metrics.close());
-    const store = memorySessionStore();
+    const store = memorySessionStore(dueAt(config.rejoinTimeoutMs));
     const sizes: Record<string, () => number> = {};
     const timelines = createTimelines({ clock });
     const guard = new Guard({ clock });
@@ -104,9 +104,11 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const reaper = startReaper({
       signaling,
       store,
+      cluster,
       clock,
       signals,
       interval: config.reapIntervalMs,
+      callsEvery: config.reapIntervalMs,
       rejoinTimeout: config.rejoinTimeoutMs,
     });
     closing.push(() => reaper.close());

@@ -1,0 +1,105 @@
+// A planned move: before a browser's connection is closed its seats are held, so that its peers see nothing of it; and what a held
+// seat's user was to hear of a call that ended meanwhile is told to that user's next socket. Knows no transports.
+import type { SocketRef, UserId } from '../base/ids.js';
+import { sameSocket } from '../base/ids.js';
+import { Unavailable } from '../base/unavailable.js';
+import type { CallKey, Role, Session } from '../call/session.js';
+import type { Kept } from '../store/store.js';
+import type { CallsDeps, Make } from './calls.js';
+
+export interface HoldsDeps extends Pick<CallsDeps, 'store' | 'cluster' | 'signals' | 'clock'> {
+  readonly calls: { apply(key: CallKey, make: Make): Promise<unknown> };
+  /** Brings a message of a call to these sockets, wherever they are. */
+  tell(call: Session, sockets: readonly SocketRef[], message: Kept): void;
+}
+
+/** How long a seat waits for its user's next socket; a browser is back within one or two seconds. Milliseconds. */
+export const HELD_MS = 10_000;
+/** Connections are not kept open for longer by a Redis that does not answer. */
+const mostWaitMs = 2_000;
+/** Ends that are owed to a browser on the move, 1 KB each: more than move in the 10 s that a seat is held. */
+const mostOwed = 4_096;
+const lookEachMs = 500;
+
+export class Holds {
+  readonly #deps: HoldsDeps;
+  #owed = 0;
+
+  constructor(deps: HoldsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Resolves once the seats of these sockets are held, or can't be in time: then closing them is a loss as any other. Never rejects. */
+  async hold(sockets: readonly SocketRef[]): Promise<void> {
+    const { cluster, clock } = this.#deps;
+    if (!cluster.liveness.mayAct()) return;
+    let timer: { cancel(): void } | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = clock.after(mostWaitMs, () => resolve());
+    });
+    await Promise.race([late, Promise.all(sockets.map((socket) => this.#holdOne(socket)))]);
+    timer?.cancel();
+  }
+
+  async #holdOne(socket: SocketRef): Promise<void> {
+    const { store, calls, clock, signals } = this.#deps;
+    try {
+      const sessions = await store.bySocket(socket);
+      const held: Make = (now) => now && { type: 'hold', socket, until: clock.now() + HELD_MS };
+      await Promise.all(sessions.map((session) => calls.apply(session, held)));
+    } catch (error) {
+      if (!(error instanceof Unavailable)) signals.internalError('holding a seat', error);
+    }
+  }
+
+  /**
+   * The call is over while a seat of it was held, so that nothing can be kept with it any more: its user's next socket hears of it, as
+   * long as the seat would have been held. Sockets that the user has already hear it at once.
+   */
+  owe(session: Session, role: Role, message: Kept): void {
+    const until = session.held?.[role];
+    if (until === undefined) return;
+    if (this.#owed >= mostOwed) {
+      this.#deps.signals.bound('owed-ends', {});
+      return;
+    }
+    this.#owed++;
+    this.#watch(session, session.users[role], session.seats[role], until, message)
+      .catch((error) => this.#deps.signals.internalError('the end of a call for a browser on the move', error))
+      .finally(() => this.#owed--);
+  }
+
+  async #watch(session: Session, user: UserId, seat: SocketRef | null, until: number, message: Kept): Promise<void> {
+    const { clock, store, tell } = this.#deps;
+    let known = await this.#sockets(session, user);
+    if (known)
+      tell(
+        session,
+        known.filter((ref) => !seat || !sameSocket(ref, seat)),
+        message,
+      );
+    while (clock.now() < until) {
+      await new Promise<void>((resolve) => clock.after(lookEachMs, () => resolve()));
+      const now = await this.#sockets(session, user);
+      const before: readonly SocketRef[] = known ?? (seat ? [seat] : []);
+      const fresh = now?.filter((ref) => !before.some((one) => sameSocket(one, ref))) ?? [];
+      known = now ?? known;
+      if (fresh.length === 0) continue;
+      // The conversation has a call again: that is what this user hears of.
+      const again = store.peek(session) ?? (await store.get(session).catch(() => null));
+      if (!again) tell(session, fresh, message);
+      return;
+    }
+  }
+
+  /** Undefined where that can't be asked now. */
+  async #sockets({ ns }: Session, user: UserId): Promise<readonly SocketRef[] | undefined> {
+    const { presence } = this.#deps.cluster;
+    try {
+      return presence.peek(ns, user) ?? (await presence.socketsOf(ns, user));
+    } catch (error) {
+      if (error instanceof Unavailable) return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,183 @@
+// What becomes of calls when an instance goes: another one died and this one takes its calls over, this one was declared dead, or
+// leaves in order; and when Redis comes back empty. One step for each call, however many of its seats are gone. Knows no leases.
+import type { Address, InstanceId, SocketRef } from '../base/ids.js';
+import type { DropCause, Peer } from '../base/service.js';
+import { Unavailable } from '../base/unavailable.js';
+import type { CallEvent, CallKey, Role, Session } from '../call/session.js';
+import { opposite } from '../call/transitions.js';
+import type { CallsDeps, Make } from './calls.js';
+
+/** What recovery needs of a browser's connection to this instance; the proxy's registry knows them. */
+export interface ConnectionHere {
+  sockets(): readonly SocketRef[];
+  peer(ns: string): Peer | undefined;
+  readonly transport: { end(code: number, reason: string): void } | null;
+}
+
+export interface RecoveryDeps extends Pick<CallsDeps, 'store' | 'delivery' | 'cluster' | 'signals' | 'clock'> {
+  readonly calls: { apply(key: CallKey, make: Make): Promise<unknown> };
+  connections(): Iterable<ConnectionHere>;
+}
+
+/** Calls that are handled together, each in two or three round trips: 200 calls take a few of them, and no burst of thousands goes out. */
+const atOnce = 64;
+/** Until Redis answers again. */
+const retryMs = 250;
+/** A WebSocket ends at the next whole packet, after 250 ms at the latest. */
+const closesWithinMs = 2_000;
+const roles = ['offerer', 'answerer'] as const;
+
+export class Recovery {
+  readonly #deps: RecoveryDeps;
+  #closed = false;
+
+  /** Listens from here on. */
+  constructor(deps: RecoveryDeps) {
+    this.#deps = deps;
+    const { liveness } = deps.cluster;
+    liveness.onDead((dead, address) => this.#recover(dead, address));
+    liveness.onFenced((was, now) => this.#guard('fenced', this.#fenced(was, now)));
+    liveness.onBack((lost) => {
+      if (lost) this.#guard('restore', this.#restore());
+    });
+  }
+
+  /**
+   * This instance leaves, and its connections are closed: whatever seat of its own is neither held nor lost by now is lost. Nothing
+   * is left to recover then. @throws Unavailable
+   */
+  async handOver(): Promise<void> {
+    const { store, cluster } = this.#deps;
+    const { id, address } = cluster.liveness;
+    await this.#drop(id, address, 'drain');
+    await store.forget(id);
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #recover(dead: InstanceId, address: Address): Promise<void> {
+    const started = performance.now();
+    const calls = await this.#drop(dead, address, 'instance');
+    await this.#deps.store.forget(dead);
+    this.#deps.signals.instanceDied(dead, calls, performance.now() - started);
+  }
+
+  /** Every seat that was taken on that instance and whose socket is gone is lost. Answers in how many calls. */
+  async #drop(life: InstanceId, address: Address, cause: DropCause): Promise<number> {
+    let touched = 0;
+    let away: Unavailable | undefined;
+    const one = async (key: CallKey): Promise<void> => {
+      try {
+        if (await this.#dropIn(key, address, cause)) touched++;
+      } catch (error) {
+        // Taken up again as a whole; what is done stays done. Another fault of one call keeps none of the others.
+        if (error instanceof Unavailable) away = error;
+        else this.#deps.signals.internalError('a call of an instance that is gone', error);
+      }
+    };
+    let some: Promise<void>[] = [];
+    for await (const key of this.#deps.store.seatedAt(life)) {
+      if (some.push(one(key)) < atOnce) continue;
+      await Promise.all(some);
+      some = [];
+      if (away) break;
+    }
+    await Promise.all(some);
+    if (away) throw away;
+    return touched;
+  }
+
+  async #dropIn(key: CallKey, address: Address, cause: DropCause): Promise<boolean> {
+    let dropped = false;
+    // The first step takes both seats where both are gone, but for a call that waited for both already.
+    for (const _ of roles) {
+      const step = await this.#deps.calls.apply(key, (now) => (now ? this.#lost(now, address, cause) : null));
+      if (step === null) break;
+      dropped = true;
+    }
+    return dropped;
+  }
+
+  async #lost(session: Session, address: Address, cause: DropCause): Promise<CallEvent | null> {
+    for (const role of roles) {
+      const socket = session.seats[role];
+      // The process may go on under a later life, and the seat's socket with it.
+      if (socket?.at !== address || !isTaken(session, role) || (await this.#isThere(session, role))) continue;
+      const other = opposite(role);
+      const otherPresent = isTaken(session, other) && (await this.#isThere(session, other));
+      return { type: 'drop', socket, cause, otherPresent };
+    }
+    return null;
+  }
+
+  async #isThere({ seats, users }: Session, role: Role): Promise<boolean> {
+    const seat = seats[role];
+    return seat !== null && (await this.#deps.cluster.presence.isConnected(seat, users[role]));
+  }
+
+  /** Others have taken over what this instance held: it forgets that, and browsers with a seat come back as after a loss. */
+  async #fenced(was: InstanceId, now: InstanceId): Promise<void> {
+    const { store, signals, delivery, cluster } = this.#deps;
+    const seated = [...this.#seated()];
+    const sockets = seated.flatMap((connection) => connection.sockets());
+    store.drop();
+    for (const { transport } of seated) transport?.end(1001, 'going away');
+    signals.fenced(was, now, seated.length);
+    await this.#until(() => !sockets.some((ref) => delivery.isConnected(ref)), closesWithinMs);
+    // What was seated here after those who took over had looked.
+    await this.#persist(() => this.#drop(was, cluster.liveness.address, 'instance'));
+    await this.#persist(() => store.forget(was));
+    await this.#restore();
+  }
+
+  *#seated(): Iterable<ConnectionHere> {
+    for (const connection of this.#deps.connections()) {
+      const holds = connection.sockets().some((ref) => {
+        const user = connection.peer(ref.ns)?.user;
+        if (user === undefined) return false;
+        const known = this.#deps.store.knownOf(ref.ns, user);
+        return known.some(({ seats }) => roles.some((role) => isSocket(seats[role], ref)));
+      });
+      if (holds) yield connection;
+    }
+  }
+
+  #restore(): Promise<void> {
+    return this.#persist(() => this.#deps.store.restore());
+  }
+
+  /** Tries until what is shared can be reached. */
+  async #persist<T>(work: () => Promise<T>): Promise<T | undefined> {
+    while (!this.#closed) {
+      try {
+        if (this.#deps.cluster.liveness.mayAct()) return await work();
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+      }
+      await this.#pause(retryMs);
+    }
+    return undefined;
+  }
+
+  async #until(done: () => boolean, ms: number): Promise<void> {
+    for (let waited = 0; !done() && waited < ms && !this.#closed; waited += retryMs) await this.#pause(retryMs);
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#deps.clock.after(ms, () => resolve()));
+  }
+
+  #guard(what: string, work: Promise<unknown>): void {
+    work.catch((error) => this.#deps.signals.internalError(what, error));
+  }
+}
+
+/** Its socket was there when this was saved, and is not known to be on the move. */
+const isTaken = (session: Session, role: Role): boolean =>
+  session.seats[role] !== null && !session.lost[role] && session.held?.[role] === undefined;
+
+/** The same socket here, whatever life it was seated in. */
+const isSocket = (seat: SocketRef | null, { id, connection }: SocketRef): boolean =>
+  seat !== null && seat.id === id && seat.connection === connection;
