@@ -1,0 +1,206 @@
+// A whole cluster of real processes: a legacy, a private Redis, and instances of the built command, each with a link of its own to
+// Redis. Browsers are put on whichever instance a test wants. Knows nothing of what a test does with them.
+import type { ManagerOptions, SocketOptions } from 'socket.io-client';
+import { expect } from 'vitest';
+import { type Client, callsNew, connect, metric, until, within } from '../harness.js';
+import { type Process, type Processes, processes } from '../processes.js';
+import { type RedisServer, startRedis } from '../redis/server.js';
+import { type Link, startLink } from './link.js';
+
+export const websocket = { transports: ['websocket'] };
+
+export interface Instance extends Process {
+  readonly name: string;
+  readonly url: string;
+  readonly admin: string;
+  readonly metrics: string;
+  readonly link: Link;
+}
+
+export interface Bed {
+  readonly redis: RedisServer;
+  readonly legacy: Process & { readonly url: string };
+  readonly all: Processes;
+  readonly instances: readonly Instance[];
+  /** One more. */
+  add(name: string, args?: readonly string[]): Promise<Instance>;
+  /** A browser of this user on that instance. */
+  on(
+    instance: Instance,
+    user: string,
+    options?: Partial<ManagerOptions & SocketOptions> & { ns?: string },
+  ): Promise<Client>;
+  /** How many instances this one takes for alive, by its admin API. */
+  living(seenFrom: Instance): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface BedOptions {
+  readonly instances?: number;
+  readonly routes?: string;
+  readonly args?: readonly string[];
+  readonly legacyArgs?: readonly string[];
+  readonly redisArgs?: readonly string[];
+}
+
+export async function startBed({
+  instances: count = 2,
+  routes = callsNew,
+  args = [],
+  legacyArgs = [],
+  redisArgs = [],
+}: BedOptions = {}): Promise<Bed> {
+  const all = await processes();
+  const clients = new Set<Client>();
+  const links: Link[] = [];
+  const instances: Instance[] = [];
+  const redis = await startRedis({ args: redisArgs });
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closing ??= end();
+    return closing;
+  };
+  const end = async (): Promise<void> => {
+    for (const client of clients) {
+      client.socket.io.reconnection(false);
+      client.close();
+    }
+    await all.close();
+    await Promise.all(links.map((link) => link.close()));
+    await redis.close();
+  };
+  try {
+    const legacy = await all.legacy(['--ping-interval', '60s', '--ping-timeout', '60s', ...legacyArgs]);
+    const add = async (name: string, more: readonly string[] = []): Promise<Instance> => {
+      const link = await startLink(redis.port);
+      links.push(link);
+      const process = await all.proxy(legacy.url, routes, ['--redis', link.url, '--instance', name, ...args, ...more]);
+      const instance = { ...process, name, link };
+      instances.push(instance);
+      return instance;
+    };
+    await Promise.all(Array.from({ length: count }, (_, i) => add(`i${i + 1}`)));
+    instances.sort((a, b) => a.name.localeCompare(b.name));
+    const bed: Bed = {
+      redis,
+      legacy,
+      all,
+      instances,
+      add,
+      async on(instance, user, options = websocket) {
+        const client = await connect(instance.url, user, options);
+        clients.add(client);
+        return client;
+      },
+      async living(seenFrom) {
+        const status = (await (await fetch(`${seenFrom.admin}/api/status`)).json()) as {
+          instances?: readonly unknown[];
+        };
+        return status.instances?.length ?? 0;
+      },
+      close,
+    };
+    const [first] = instances;
+    if (first)
+      await until(async () => (await bed.living(first)) === count, `${count} instances know each other`, 15_000);
+    return bed;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The conversation of two users, as the stub has it. */
+export const conversationOf = (a: Client, b: Client): string => `dm:${a.user}:${b.user}`;
+
+/** `a` calls and `b` answers. */
+export async function inCall(a: Client, b: Client): Promise<string> {
+  const conversationId = conversationOf(a, b);
+  expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true });
+  expect(await b.next('call-offer')).toEqual({ conversationId, offer: 'o', fromUserId: a.user });
+  expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]);
+  expect(await a.next('call-answer')).toEqual({ conversationId, answer: 'a', fromUserId: b.user });
+  return conversationId;
+}
+
+/** `back` rejoins the call, and `survivor` answers. */
+export async function rejoin(conversationId: string, back: Client, survivor: Client): Promise<void> {
+  expect(await back.ask('call-rejoin-offer', { conversationId, offer: 'again' })).toEqual({ ok: true });
+  const offered = await survivor.next('call-rejoin-offer');
+  expect(offered).toEqual({ conversationId, offer: 'again', fromUserId: back.user });
+  expect(await survivor.ask('call-rejoin-answer', { conversationId, answer: 'back' })).toEqual([]);
+  const answered = await back.next('call-rejoin-answer');
+  expect(answered).toEqual({ conversationId, answer: 'back', fromUserId: survivor.user });
+}
+
+/** Candidates there and back: the call works, and what was said before has come. */
+export async function talk(conversationId: string, a: Client, b: Client, word = 'still'): Promise<void> {
+  for (const [from, to] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    const iceCandidate = `${word} from ${from.user}`;
+    expect(await from.ask('ice-candidate', { conversationId, iceCandidate })).toEqual({ ok: true });
+    expect(await to.next('ice-candidate')).toBe(iceCandidate);
+  }
+}
+
+/** Names of what was received, `error` with its message and `call-ended` with its reason. */
+export function heard({ got }: Client): string[] {
+  return got.map(({ event, args }) => {
+    const arg = args[0] as { message?: string; reason?: string } | undefined;
+    if (event === 'error') return `error: ${arg?.message}`;
+    return event === 'call-ended' ? `call-ended: ${arg?.reason}` : event;
+  });
+}
+
+export interface Chat {
+  /** So many answers came since the start; the longest wait for one, in milliseconds. */
+  figures(): { readonly answered: number; readonly worst: number; readonly failed: number };
+  stop(): Promise<void>;
+}
+
+/** Two users on these instances who chat through the legacy without a pause; each message must come, once, in order. */
+export async function chat(bed: Bed, from: Instance, to: Instance, name: string): Promise<Chat> {
+  const [a, b] = await Promise.all([bed.on(from, `${name}-chat-a`), bed.on(to, `${name}-chat-b`)]);
+  const conversationId = conversationOf(a, b);
+  let going = true;
+  let answered = 0;
+  let failed = 0;
+  let worst = 0;
+  const texts: string[] = [];
+  b.socket.on('chat-message', (message: { text?: string }) => void texts.push(String(message.text)));
+  const chatting = (async () => {
+    for (let n = 0; going; n++) {
+      const started = performance.now();
+      const answer = await a.socket
+        .timeout(5_000)
+        .emitWithAck('chat-message', { conversationId, text: `m${n}` })
+        .catch(() => undefined); // counted just below
+      worst = Math.max(worst, performance.now() - started);
+      if (answer === undefined) failed++;
+      else answered++;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  })();
+  return {
+    figures: () => ({ answered, worst, failed }),
+    async stop() {
+      going = false;
+      await within(10_000, 'the chat has ended', chatting);
+      await until(() => texts.length >= answered, 'every chat message has come');
+      expect(texts).toEqual(Array.from({ length: texts.length }, (_, n) => `m${n}`));
+      expect({ failed, texts: texts.length }).toEqual({ failed: 0, texts: answered });
+    },
+  };
+}
+
+/** The sum of a metric over instances. */
+export async function metricOf(
+  instances: readonly Instance[],
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const values = await Promise.all(instances.map(({ metrics }) => metric(metrics, name, labels)));
+  return values.reduce((sum, value) => sum + value, 0);
+}

@@ -1,0 +1,99 @@
+// What calls leave in Redis: nothing once they are over, and not a key without a time to live while they are not.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { until } from '../harness.js';
+import { type Bed, conversationOf, type Instance, inCall, startBed } from './bed.js';
+
+let bed: Bed;
+beforeEach(async () => {
+  bed = await startBed({ instances: 2 });
+});
+afterEach(() => bed.close());
+
+const keys = async (): Promise<string[]> => {
+  const found: string[] = [];
+  let cursor = '0';
+  do {
+    const [next, some] = (await bed.redis.ask('SCAN', cursor, 'COUNT', 1000)) as [string, string[]];
+    found.push(...some);
+    cursor = next;
+  } while (cursor !== '0');
+  return [...new Set(found)].sort();
+};
+
+/** `sigfig:session:{…}` → `session`. */
+const kindOf = (key: string): string => key.split(':')[1] ?? '';
+
+/** Kinds of keys that belong to an instance that runs, and not to a call or a user. */
+const ofInstances = async (): Promise<string[]> => (await keys()).map(kindOf);
+
+const withoutTtl = async (): Promise<string[]> => {
+  const found = await keys();
+  const left = await Promise.all(found.map(async (key) => [key, Number(await bed.redis.ask('PTTL', key))] as const));
+  return left.filter(([, ms]) => ms === -1).map(([key]) => key);
+};
+
+describe('keys', () => {
+  it('0 are left behind after 1,000 calls whose browsers went, and each has a time to live while they live', async () => {
+    const [one, two] = bed.instances as [Instance, Instance];
+    const before = await ofInstances();
+    expect(await withoutTtl()).toEqual([]);
+    const pairs = await Promise.all(
+      Array.from({ length: 20 }, async (_, n) => {
+        const [a, b] = await Promise.all([bed.on(n % 2 ? one : two, `t${n}a`), bed.on(n % 3 ? two : one, `t${n}b`)]);
+        return { a, b };
+      }),
+    );
+    let calls = 0;
+    await Promise.all(
+      pairs.map(async ({ a, b }, n) => {
+        for (let i = 0; i < 50; i++) {
+          const conversationId = await inCall(a, b);
+          if (i % 3 === 0) {
+            expect(await a.ask('ice-candidate', { conversationId, iceCandidate: i })).toEqual({ ok: true });
+            await b.next('ice-candidate');
+          }
+          if (n === 0 && i === 25) expect(await withoutTtl()).toEqual([]);
+          const [ends, hears] = i % 2 ? [a, b] : [b, a];
+          expect(await ends.ask('call-end', { conversationId })).toEqual({ ok: true });
+          await hears.next('call-ended');
+          calls++;
+        }
+        // And one that ringing ends, and one that a drop ends.
+        const conversationId = conversationOf(a, b);
+        expect(await a.ask('call-offer', { conversationId, offer: 'last' })).toEqual({ ok: true });
+        await b.next('call-offer');
+        if (n % 2) await inCallAfterRinging(a, b, conversationId);
+        a.close();
+        await b.next(n % 2 ? 'call-peer-disconnected' : 'call-ended');
+        b.close();
+      }),
+    );
+    expect(calls).toBe(1_000);
+    // That a call ended is remembered for a minute; whatever else a call or a user had is gone at once.
+    const remembered = new Set(['ended']);
+    await until(
+      async () => {
+        const now = (await keys()).map(kindOf).filter((kind) => !remembered.has(kind));
+        return now.filter((kind) => !before.includes(kind)).length === 0 && now.length <= before.length + 4;
+      },
+      'nothing is left but what instances have',
+      15_000,
+    ).catch(async (error: Error) => {
+      throw new Error(`${error.message}: ${(await keys()).filter((key) => !remembered.has(kindOf(key))).join(' ')}`);
+    });
+    for (const key of (await keys()).filter((one) => remembered.has(kindOf(one)))) {
+      const ms = Number(await bed.redis.ask('PTTL', key));
+      expect(ms).toBeLessThanOrEqual(60_000);
+    }
+    expect(await withoutTtl()).toEqual([]);
+  }, 60_000);
+});
+
+async function inCallAfterRinging(
+  a: { next(event: string): Promise<unknown> },
+  b: { ask(event: string, arg: unknown): Promise<unknown> },
+  conversationId: string,
+): Promise<void> {
+  expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]);
+  await a.next('call-answer');
+}
