@@ -1,5 +1,5 @@
 // A planned move: a seat is held while its browser changes the instance, and lost only when nobody comes. docs/calls.md,
-// accepted difference 5.
+// accepted difference 6.
 import { describe, expect, it } from 'vitest';
 import { baseSession, by, eventOf, NOW, shown, situations, socketOf } from './call.fixtures.js';
 import type { CallEvent, Session } from './session.js';
