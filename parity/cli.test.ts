@@ -112,6 +112,40 @@ describe('parity run', () => {
     expect(byCommand.code, byCommand.out + byCommand.err).toBe(0);
   });
 
+  it('puts the parties on different ones of several proxies, and needs two for a cluster', {
+    timeout: 60_000,
+  }, async () => {
+    const proxies = await Promise.all(
+      [1, 2].map(() => startProxy(stub.url, folder, 'legacy', { rejoinTimeoutMs: 1_000 })),
+    );
+    try {
+      const at = ['--legacy', stub.url, '--jwt-secret-file', join(folder, 'secret'), '--rejoin-timeout', '1s'];
+      const both = proxies.flatMap(({ url }) => ['--proxy', url]);
+      const only = ['--only', 'offer-answer-end*', '--transport', 'websocket'];
+      const played = await parity(
+        'run',
+        ...at,
+        ...both,
+        '--proxy-is',
+        'proxy-legacy',
+        '--path',
+        'proxy-legacy',
+        ...only,
+      );
+      expect(played.code, played.out + played.err).toBe(0);
+      // Alice's connections were counted by one of them, bob's by the other, and so were the probe's.
+      for (const { ready } of proxies) {
+        const metrics = await (await fetch(/metrics=(\S+)/.exec(ready)?.[1] ?? '')).text();
+        expect(metrics).toMatch(/^sigfig_connections_opened_total\{[^}]*transport="websocket"[^}]*\} [2-9]/m);
+      }
+      const one = await parity('run', ...at, '--proxy', proxies[0]?.url ?? '', '--path', 'cluster', ...only);
+      expect(one.code).toBe(2);
+      expect(one.out).toContain('– not run: cluster give --proxy for each of several instances');
+    } finally {
+      await Promise.all(proxies.map((proxy) => proxy.kill()));
+    }
+  });
+
   it('says what it could not run', { timeout: 60_000 }, async () => {
     const flip = '  - { flip: new }\n  - { emit';
     const files = await given(scenario('Not a participant').replace('  - { emit', flip));
