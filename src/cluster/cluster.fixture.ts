@@ -1,0 +1,214 @@
+// Several instances in one process over one real Redis, for tests: each has its own connection, sockets and monotonic clock, and its
+// connection can be stopped as a stopped process would be, cut, or made to lose its answers. Knows no call.
+import { randomUUID } from 'node:crypto';
+import type { ConnectionNumber, InstanceId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
+import type { Peer } from '../base/service.js';
+import { connectRedis } from '../redis/connection.js';
+import { redisPlace } from '../redis/place.js';
+import { type Redis, RedisAway } from '../redis/redis.js';
+import { recordedSignals } from '../telemetry/signals.js';
+import type { Cluster } from './cluster.js';
+import { redisCluster } from './redis.js';
+
+export const ns = '/' as Namespace;
+export const user = (name: string): UserId => name as UserId;
+
+export interface Instance {
+  readonly cluster: Cluster;
+  readonly link: Link;
+  readonly signals: ReturnType<typeof recordedSignals>;
+  readonly sockets: Sockets;
+  /** What came on the topic `t`. */
+  readonly got: unknown[];
+  readonly fenced: (readonly [was: InstanceId, now: InstanceId])[];
+  readonly back: boolean[];
+  readonly recovered: InstanceId[];
+  /** Moves this instance's monotonic clock forward. */
+  skip(ms: number): void;
+  connect(name: string, id: string, connection?: number): Peer;
+  disconnect(peer: Peer): void;
+  /** Like a kill: the lease runs out. */
+  kill(): Promise<void>;
+}
+
+/** What comes between an instance and its Redis. */
+export interface Link extends Redis {
+  /** As SIGSTOP: nothing is asked and no answer arrives until `thaw`. */
+  freeze(): void;
+  thaw(): void;
+  /** Nothing reaches Redis. */
+  cut(): void;
+  mend(): void;
+  /** Of the next calls by that name, the answer is lost: they are executed, and fail. */
+  loseAnswers(name: string, count: number): void;
+  /** Names of what was asked, with its bytes. */
+  readonly asked: { readonly name: string; readonly bytes: number }[];
+}
+
+export class Bed {
+  readonly prefix = `test-${randomUUID().slice(0, 8)}`;
+  readonly #url: string;
+  readonly #running: Instance[] = [];
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  async redis(url = this.#url): Promise<Redis> {
+    return connectRedis({ place: redisPlace([url]), prefix: this.prefix });
+  }
+
+  async start(name = 'i', { url = this.#url, recover = true } = {}): Promise<Instance> {
+    const link = linkOf(await this.redis(url));
+    const sockets = new Sockets();
+    const signals = recordedSignals();
+    let skipped = 0;
+    const cluster = await redisCluster({
+      redis: link,
+      name,
+      sockets,
+      signals,
+      monotonic: () => performance.now() + skipped,
+    });
+    const instance: Instance = {
+      cluster,
+      link,
+      signals,
+      sockets,
+      got: [],
+      fenced: [],
+      back: [],
+      recovered: [],
+      skip: (ms) => {
+        skipped += ms;
+      },
+      connect(who, id, connection = 1) {
+        const at = cluster.liveness.address;
+        const ref: SocketRef = { ns, id: id as SocketId, connection: connection as ConnectionNumber, at };
+        const peer: Peer = { ref, user: user(who), token: undefined };
+        sockets.add(peer);
+        cluster.presence.add(peer);
+        return peer;
+      },
+      disconnect(peer) {
+        sockets.remove(peer);
+        cluster.presence.remove(peer);
+      },
+      async kill() {
+        await cluster.close();
+        await link.close();
+      },
+    };
+    cluster.broker.on('t', (body) => instance.got.push(body));
+    cluster.liveness.onFenced((was, now) => instance.fenced.push([was, now]));
+    cluster.liveness.onBack((lost) => instance.back.push(lost));
+    if (recover) {
+      cluster.liveness.onDead(async (dead) => {
+        instance.recovered.push(dead);
+      });
+    }
+    this.#running.push(instance);
+    return instance;
+  }
+
+  /** So many that know of one another. */
+  async several(count: number): Promise<Instance[]> {
+    const all: Instance[] = [];
+    for (let i = 0; i < count; i++) all.push(await this.start(`i${i}`));
+    await Promise.all(all.map(({ cluster }) => cluster.liveness.renew()));
+    return all;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#running.map((instance) => instance.kill()));
+  }
+}
+
+/** What a registry of connections would answer. */
+export class Sockets {
+  readonly #all = new Map<string, Peer>();
+
+  add(peer: Peer): void {
+    this.#all.set(keyOf(peer.ref), peer);
+  }
+  remove(peer: Peer): void {
+    this.#all.delete(keyOf(peer.ref));
+  }
+  socketsOf(of: Namespace, who: UserId): readonly SocketRef[] {
+    return [...this.#all.values()].filter((peer) => peer.user === who && peer.ref.ns === of).map(({ ref }) => ref);
+  }
+  isConnected(ref: SocketRef): boolean {
+    return this.#all.has(keyOf(ref));
+  }
+}
+
+const keyOf = (ref: SocketRef): string => `${ref.ns}\n${ref.id}\n${ref.connection}`;
+
+function linkOf(redis: Redis): Link {
+  let frozen: { readonly over: Promise<void>; readonly end: () => void } | undefined;
+  let away = false;
+  const losing = new Map<string, number>();
+  const asked: { name: string; bytes: number }[] = [];
+  const listeners = new Set<(well: boolean) => void>();
+  redis.onWell((well) => {
+    if (!away) for (const listener of listeners) listener(well);
+  });
+
+  async function through(name: string, args: readonly unknown[], ask: () => Promise<unknown>): Promise<unknown> {
+    await frozen?.over;
+    if (away) throw new RedisAway('cut', false);
+    asked.push({ name, bytes: args.reduce<number>((sum, arg) => sum + String(arg).length, 0) });
+    const answer = await ask();
+    await frozen?.over;
+    if (away) throw new RedisAway('cut', true);
+    const left = losing.get(name) ?? 0;
+    if (left === 0) return answer;
+    losing.set(name, left - 1);
+    throw new RedisAway('the answer was lost', true);
+  }
+
+  return {
+    shown: redis.shown,
+    ordered: redis.ordered,
+    key: redis.key,
+    run: (script, keys, args) => through(script.name, [...keys, ...args], () => redis.run(script, keys, args)),
+    call: (command, ...args) => through(command, args, () => redis.call(command, ...args)),
+    waiting: (command, ...args) => through(command, args, () => redis.waiting(command, ...args)),
+    well: () => !away && redis.well(),
+    onWell(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close: () => redis.close(),
+    asked,
+    freeze() {
+      let end = (): void => undefined;
+      const over = new Promise<void>((resolve) => {
+        end = resolve;
+      });
+      frozen = { over, end };
+    },
+    thaw() {
+      frozen?.end();
+      frozen = undefined;
+    },
+    cut() {
+      away = true;
+      for (const listener of listeners) listener(false);
+    },
+    mend() {
+      away = false;
+      for (const listener of listeners) listener(redis.well());
+    },
+    loseAnswers: (name, count) => void losing.set(name, count),
+  };
+}
+
+/** Awaits a condition; fails with `what` after `ms`. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 8_000): Promise<void> {
+  const end = performance.now() + ms;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,64 @@
+// The whole driver over one real Redis: what one instance tells, the others learn.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { Bed, ns, until, user } from './cluster.fixture.js';
+
+let server: RedisServer;
+let bed: Bed;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.close());
+beforeEach(() => {
+  bed = new Bed(server.url);
+});
+afterEach(() => bed.close());
+
+describe('instances over one Redis', () => {
+  it('know of one another and agree on one leader', async () => {
+    const all = await bed.several(3);
+    const ids = all.map(({ cluster }) => cluster.liveness.id).sort();
+    for (const { cluster } of all) {
+      expect(
+        cluster.liveness
+          .living()
+          .map(({ id }) => id)
+          .sort(),
+      ).toEqual(ids);
+      expect(cluster.liveness.living().filter(({ self }) => self)).toHaveLength(1);
+      expect(cluster.liveness.mayAct()).toBe(true);
+    }
+    expect(all.filter(({ cluster }) => cluster.liveness.leads())).toHaveLength(1);
+  });
+
+  it('bring a message to the one that it is for, once and in order', async () => {
+    const [a, b, c] = await bed.several(3);
+    for (let i = 0; i < 1_000; i++) a!.cluster.broker.send(b!.cluster.liveness.address, { topic: 't', body: i });
+    await until('all there', () => b!.got.length === 1_000);
+    expect(b!.got).toEqual(Array.from({ length: 1_000 }, (_, i) => i));
+    expect(c!.got).toEqual([]);
+  });
+
+  it('see the sockets of a user wherever they are', async () => {
+    const [a, b] = await bed.several(2);
+    const here = a!.connect('alice', 'a1');
+    const there = b!.connect('alice', 'b1');
+    await until('both seen', async () => (await a!.cluster.presence.socketsOf(ns, user('alice'))).length === 2);
+    expect(await a!.cluster.presence.socketsOf(ns, user('alice'))).toEqual([here.ref, there.ref]);
+    expect(await a!.cluster.presence.isConnected(there.ref, user('alice'))).toBe(true);
+    b!.disconnect(there);
+    await until('one gone', async () => !(await a!.cluster.presence.isConnected(there.ref, user('alice'))));
+    expect(await b!.cluster.presence.socketsOf(ns, user('alice'))).toEqual([here.ref]);
+  });
+
+  it('find a dead one, one of them handles it, and its sockets are gone', async () => {
+    const [a, b, c] = await bed.several(3);
+    c!.connect('carol', 'c1');
+    await until('seen', async () => (await a!.cluster.presence.socketsOf(ns, user('carol'))).length === 1);
+    const dead = c!.cluster.liveness.id;
+    await c!.kill();
+    await until('recovered', () => a!.recovered.length + b!.recovered.length > 0, 9_000);
+    expect([...a!.recovered, ...b!.recovered]).toEqual([dead]);
+    expect(await a!.cluster.presence.socketsOf(ns, user('carol'))).toEqual([]);
+  });
+});
