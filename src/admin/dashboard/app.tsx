@@ -133,11 +133,9 @@ function Parts({ routes, status }: PartsProps) {
       <Traffic />
       <div class="columns">
         <Calls />
-        <div class="column">
-          <History log={status?.routes.log} />
-          <Instances legacy={status?.legacy ?? []} />
-        </div>
+        <History log={status?.routes.log} />
       </div>
+      <Instances status={status} />
     </>
   );
 }

@@ -132,8 +132,9 @@ export function Calls() {
   );
 }
 
-function shown({ total, calls }: CallsBody, filtered: boolean): string {
-  const of = filtered ? 'found' : 'live';
+function shown({ total, calls, instances }: CallsBody, filtered: boolean): string {
+  const whose = instances > 1 ? '; on legacy those that this instance has seen' : '';
+  const of = `${filtered ? 'found' : 'live'}${whose}`;
   return total > calls.length ? `newest ${count(calls.length)} of ${count(total)} ${of}` : `${count(total)} ${of}`;
 }
 

@@ -80,10 +80,10 @@ export function createClient(
   };
 }
 
-/** What went wrong, in lines to show; `change`: of a request that may have changed something. */
-export function problemsOf(error: unknown, change = false): readonly string[] {
+/** What went wrong, in lines to show; `change`: of a request that may have changed something, `where` that shows. */
+export function problemsOf(error: unknown, change = false, where = 'the history'): readonly string[] {
   if (error instanceof Refused) return error.problems;
-  const unknown = ' Whether the change was made shows in the history once it is back.';
+  const unknown = ` Whether the change was made shows in ${where} once it is back.`;
   return [`The admin listener could not be reached.${change ? unknown : ''}`];
 }
 

@@ -42,7 +42,8 @@ export function Header({ status, routes }: Props) {
 
 function Figures({ routes }: Pick<Props, 'routes'>) {
   const { live, link, now } = useShared();
-  const { calls } = live;
+  const { calls, instances } = live;
+  const draining = instances.filter((one) => one.draining).length;
   return (
     <dl class="figures">
       <Figure name="Connections" value={count(live.connections)} />
@@ -53,6 +54,13 @@ function Figures({ routes }: Pick<Props, 'routes'>) {
         value={count(calls.legacy)}
         more={calls.peeled > 0 ? `${count(calls.peeled)} peeled` : undefined}
       />
+      {instances.length > 1 && (
+        <Figure
+          name="Instances"
+          value={count(instances.length)}
+          more={draining > 0 ? `${draining} draining` : undefined}
+        />
+      )}
       <Figure
         name="Routes"
         value={`v${live.routes.version}`}

@@ -18,6 +18,7 @@ export function Traffic() {
       <div class="title">
         <h2 id="traffic">Events</h2>
         <p class="sum">
+          {live.instances.length > 1 && <span class="muted">of this instance only</span>}
           <span class="key legacy">{rate(total.legacy)}/s on legacy</span>
           <span class="key new">{rate(total.served)}/s on new</span>
           <span class="key refused">refused</span>

@@ -215,6 +215,35 @@ describe('an operator', () => {
     expect((await ask<CallsBody>('calls')).total).toBe(1);
   });
 
+  test('drains an instance for a reason, by keys only, and takes it back', async () => {
+    const operator = await arrive();
+    const [instance] = (await ask<LiveBody>('live')).instances;
+    const id = instance?.id ?? '';
+    const { keyboard } = operator.page;
+    await operator.button(`Drain ${id}`).focus();
+    await keyboard.press('Enter');
+    await operator.dialog.waitFor();
+    // It is the only one.
+    await operator.dialog.getByText('No other instance is left that takes connections.').waitFor();
+    const submit = operator.dialog.getByRole('button', { name: 'Drain', exact: true });
+    await operator.fill('a new version', 'olga');
+    expect(await submit.isDisabled(), 'it must be said that the last one is meant').toBe(true);
+    const check = operator.dialog.getByLabel('Drain it all the same');
+    await check.focus();
+    await keyboard.press('Space');
+    await operator.dialog.getByLabel(/^Reason/).press('Enter');
+    await operator.dialog.waitFor({ state: 'detached' });
+    await operator.sees(`${id} drains.`);
+    const row = operator.region('Instances').getByRole('row', { name: id });
+    await row.getByText('draining').waitFor();
+    await until(async () => (await fetch(`${stack.proxy.adminUrl}/readyz`)).status === 503, 'it is not ready any more');
+    await operator.button(`Take back the drain of ${id}`).click();
+    await operator.dialog.getByText('It is ready again').waitFor();
+    await operator.confirm('Take back', 'not yet');
+    await row.getByText('serving').waitFor();
+    await until(async () => (await fetch(`${stack.proxy.adminUrl}/readyz`)).status === 200, 'it is ready again');
+  });
+
   test('takes a namespace into the table that it does not name yet', async () => {
     const operator = await arrive();
     await operator.page.getByText('Another namespace').click();
@@ -481,6 +510,11 @@ describe.each(['light', 'dark'] as const)('in %s', (scheme) => {
     await operator.button('All to legacy…').click();
     await operator.dryRun();
     expect(await operator.faults()).toEqual([]);
+    await operator.page.keyboard.press('Escape');
+
+    await operator.button(/^Drain /).click();
+    await operator.dialog.waitFor();
+    expect(await operator.faults()).toEqual([]);
   });
 
   test('nothing is cut off at 1280 and at 400 pixels', async () => {
@@ -494,6 +528,10 @@ describe.each(['light', 'dark'] as const)('in %s', (scheme) => {
       for (const details of await operator.dialog.locator('summary').all()) await details.click();
       await operator.dryRun();
       expect(await operator.cutOff(), `${width} px, dialog`).toEqual([]);
+      await operator.page.keyboard.press('Escape');
+      await operator.button(/^Drain /).click();
+      await operator.dialog.waitFor();
+      expect(await operator.cutOff(), `${width} px, drain`).toEqual([]);
     }
   });
 });

@@ -58,7 +58,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
     '/api/live': live,
     '/api/status': (): StatusBody => ({
       version: '0.1.0',
-      redis: null,
+      redis: { address: 'rediss://10.0.0.9:6379', reachable: false },
       startedAt: ago(start, 86_400_000),
       you: { actor: 'local', kind: 'operate' },
       ready: true,
@@ -296,8 +296,8 @@ function instances(now: number): InstanceBody[] {
     lagMs: 11.4,
     leaseAgeMs: 400,
     draining: i === 1,
-    routesVersion: 1,
-    leads: true,
+    routesVersion: 14 - i,
+    leads: i === 0,
   }));
 }
 

@@ -87,8 +87,32 @@ test.each(['light', 'dark'] as const)(
     await operator.sees(/The guard tripped for call-lifecycle in \/tenant-2/);
     await operator.sees(/The guard of call-renegotiation in \/tenant-1 gives the alarm.*/);
     expect(await operator.page.getByText('The alarm ends by itself').count(), 'of the sole group alone').toBe(1);
-    await operator.sees(/; 7,500 connections, 6,500 users, 313 calls;/);
-    await operator.sees(/; 1 connection, 1 user, 1 call;/);
+    const instances = operator.region('Instances').getByRole('row');
+    const cells = async (row: number) => (await instances.nth(row).getByRole('cell').allTextContents()).slice(0, 9);
+    expect(await instances.nth(1).getByRole('rowheader').textContent()).toBe('sigfig-7c9d-a this one leads');
+    const [up, ms] = ['1 d 0 h', '11\u00a0ms'];
+    expect(await cells(1)).toEqual(['serving', '0.1.0', up, '7,500', '6,500', '313, 2,187', ms, 'v14', '400\u00a0ms']);
+    expect((await cells(2)).filter((_, i) => i !== 2)).toEqual([
+      'draining',
+      '0.1.0',
+      '1',
+      '1',
+      '1, 7',
+      ms,
+      'v13 not v14',
+      '400\u00a0ms',
+    ]);
+    expect((await cells(3)).slice(0, 3)).toEqual(['15,000', '13,000', '625, 4,375']);
+    await operator.sees('rediss://10.0.0.9:6379. The legacy is served; what the new path serves is refused');
+    await operator.region('Events').getByText('of this instance only').waitFor();
+    await operator.button('Take back the drain of sigfig-7c9d-b').click();
+    expect(await operator.faults()).toEqual([]);
+    await operator.page.keyboard.press('Escape');
+    await operator.button('Drain sigfig-7c9d-a').click();
+    await operator.dialog.getByText('closes its 7,500 connections in small batches').waitFor();
+    await operator.dialog.getByLabel('Drain it all the same').check();
+    expect(await operator.faults()).toEqual([]);
+    await operator.page.keyboard.press('Escape');
     // A call of many steps is opened at its last one.
     const calls = operator.region('Live calls');
     await calls.getByRole('button', { name: 'conversation-0', exact: true }).click();
