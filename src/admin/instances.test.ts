@@ -34,7 +34,7 @@ function world() {
       const address = name as Address;
       const id = `${name}.1` as InstanceId;
       const signals = recordedSignals();
-      const drain = { draining: false, stopping: false, reasons: [] as string[], renewals: 0 };
+      const drain = { draining: false, stopping: false, reasons: [] as string[] };
       const connected = fakeConnected({ '/': users });
       const calls = fakeCalls([call(`${name}-new`, 'new'), call(`${name}-legacy`, 'legacy')]);
       const self = thisInstance({
@@ -61,11 +61,7 @@ function world() {
           living,
           well: () => well,
           leads: () => name === 'a',
-          async renew() {
-            drain.renewals++;
-            renew();
-          },
-        } as Pick<Liveness, 'living' | 'well' | 'renew'> as Liveness,
+        } as Pick<Liveness, 'living' | 'well'> as Liveness,
         broker: {
           send(to, message) {
             sent.push({ to, message });
@@ -209,7 +205,7 @@ describe('a drain', () => {
     const a = await all.instance('a', ['alice', 'bob']);
     await all.instance('b');
     expect(await a.empty('self')).toMatchObject({ status: 200, body: { id: 'a.1', draining: true, connections: 2 } });
-    expect(a.drain).toMatchObject({ draining: true, reasons: ['a new version'], renewals: 1 });
+    expect(a.drain).toMatchObject({ draining: true, reasons: ['a new version'] });
     expect(await a.list()).toMatchObject([{ id: 'a.1', draining: true }, { draining: false }]);
     expect((await a.empty('a.1', { cancel: true, reason: 'not yet' })).body).toMatchObject({ draining: false });
     expect(a.drain.draining).toBe(false);

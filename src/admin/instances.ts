@@ -9,7 +9,10 @@ import type { Who } from './endpoints.js';
 import { readInfo, type Self } from './instance.js';
 import { shown } from './requests.js';
 
-/** Emptying this instance: no new connections, and those that are open are closed in small batches. */
+/**
+ * Emptying this instance: no new connections, and those that are open are closed in small batches. What is begun or taken back is
+ * told to the other instances at once.
+ */
 export interface Drain {
   /** What is begun already goes on. */
   begin(reason: string): void;
@@ -58,8 +61,6 @@ export function createInstances({ self, cluster, shared, drain, signals }: Insta
     if (cancel) drain.cancel();
     else drain.begin(reason);
     signals.operated({ ...who, did: cancel ? 'take back the drain of this instance' : 'drain this instance', reason });
-    // The others see it at once instead of within a second; where Redis is away, once it is back.
-    void liveness.renew().catch(() => undefined);
   }
 
   broker.on(TOPIC, (body) => {

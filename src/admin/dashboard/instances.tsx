@@ -74,12 +74,12 @@ interface RowProps {
 function Row({ instance: i, mayDrain, onDrain }: RowProps) {
   const { live, now } = useShared();
   const behind = i.routesVersion !== live.routes.version;
+  const words = [...(i.self ? ['this one'] : []), ...(i.leads && i.leaseAgeMs !== null ? ['leads'] : [])];
   return (
     <tr>
       <th scope="row">
         <code>{i.id}</code>
-        {i.self && <small class="muted"> this one</small>}
-        {i.leads && i.leaseAgeMs !== null && <small class="muted"> leads</small>}
+        {words.length > 0 && <small class="muted"> {words.join(', ')}</small>}
       </th>
       <td data-label="State">
         <span class={i.draining ? 'health bad' : 'health good'}>{i.draining ? 'draining' : 'serving'}</span>

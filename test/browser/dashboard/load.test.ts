@@ -89,7 +89,7 @@ test.each(['light', 'dark'] as const)(
     expect(await operator.page.getByText('The alarm ends by itself').count(), 'of the sole group alone').toBe(1);
     const instances = operator.region('Instances').getByRole('row');
     const cells = async (row: number) => (await instances.nth(row).getByRole('cell').allTextContents()).slice(0, 9);
-    expect(await instances.nth(1).getByRole('rowheader').textContent()).toBe('sigfig-7c9d-a this one leads');
+    expect(await instances.nth(1).getByRole('rowheader').textContent()).toBe('sigfig-7c9d-a this one, leads');
     const [up, ms] = ['1 d 0 h', '11\u00a0ms'];
     expect(await cells(1)).toEqual(['serving', '0.1.0', up, '7,500', '6,500', '313, 2,187', ms, 'v14', '400\u00a0ms']);
     expect((await cells(2)).filter((_, i) => i !== 2)).toEqual([
