@@ -81,6 +81,15 @@ function everything(signals: Signals): void {
   signals.legacyUp('http://127.0.0.1:3000');
   signals.legacyDown('http://127.0.0.1:3000', 'ECONNREFUSED');
   signals.legacyDown('http://127.0.0.1:3000', 'ECONNREFUSED');
+  signals.redis(true, 'answers');
+  signals.redis(false, 'the connection broke');
+  signals.instanceDied('b-abcdefgh.1', 7, 120);
+  signals.fenced('a-abcdefgh.1', 'a-abcdefgh.2', 2);
+  signals.unreadable('sigfig:session:{x}', 'cut short');
+  signals.drained('begun', 12);
+  signals.message('out', 'call', 300);
+  signals.message('out', 'call', 200);
+  signals.roundTrip('renew', 0.4);
   signals.internalError('step', new Error('broken'));
 }
 
@@ -91,6 +100,7 @@ const fullGauges: Gauges = {
     { ns: '/', group: 'ice-candidate', state: 'off' },
   ],
   sizes: { claims: () => 5 },
+  cluster: () => ({ instances: 3, mayAct: true, leads: false }),
 };
 
 describe('what is scraped', () => {
@@ -123,6 +133,21 @@ describe('what is scraped', () => {
     expect(value(text, 'sigfig_held', { what: 'claims' })).toBe(5);
     expect(value(text, 'sigfig_legacy_up')).toBe(0);
     expect(value(text, 'sigfig_legacy_lost_total')).toBe(1);
+    expect(value(text, 'sigfig_instances')).toBe(3);
+    expect(value(text, 'sigfig_lease')).toBe(1);
+    expect(value(text, 'sigfig_leads')).toBe(0);
+    expect(value(text, 'sigfig_instances_died_total')).toBe(1);
+    expect(value(text, 'sigfig_instances_died_calls_total')).toBe(7);
+    expect(value(text, 'sigfig_instances_takeover_duration_sum')).toBeCloseTo(0.12);
+    expect(value(text, 'sigfig_fenced_total')).toBe(1);
+    expect(value(text, 'sigfig_drains_total', { what: 'begun' })).toBe(1);
+    expect(value(text, 'sigfig_drains_total', { what: 'done' })).toBe(0);
+    expect(value(text, 'sigfig_messages_total', { way: 'out', topic: 'call' })).toBe(2);
+    expect(value(text, 'sigfig_messages_bytes_total', { way: 'out', topic: 'call' })).toBe(500);
+    expect(value(text, 'sigfig_redis_up')).toBe(0);
+    expect(value(text, 'sigfig_redis_lost_total')).toBe(1);
+    expect(value(text, 'sigfig_redis_unreadable_total')).toBe(1);
+    expect(value(text, 'sigfig_redis_duration_count', { name: 'renew' })).toBe(1);
     expect(value(text, 'sigfig_build', { version: '1.2.3' })).toBe(1);
     expect(value(text, 'process_memory', { kind: 'rss' })).toBeGreaterThan(1_000_000);
     expect(value(text, 'process_uptime')).toBeGreaterThan(0);

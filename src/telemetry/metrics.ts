@@ -1,14 +1,15 @@
 // The vocabulary as metrics: OpenTelemetry instruments, scraped by Prometheus on a listener of their own. What happens
 // often only increments a number here; OpenTelemetry reads it when scraped. Knows nothing of log lines.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Attributes, Histogram, Meter, ObservableResult } from '@opentelemetry/api';
+import type { Meter } from '@opentelemetry/api';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import type { Change } from '../routing/change.js';
 import { groupNames, groups } from '../routing/route.js';
+import { attributesBy, histogram, MOST_SERIES, tally } from './instruments.js';
 import { listenForOperators } from './listen.js';
-import { clusterMetrics } from './metrics-cluster.js';
+import { clusterMetrics, observeCluster } from './metrics-cluster.js';
 import type { Counters, Signals, TransportKind } from './signals.js';
 
 export interface Metrics {
@@ -31,6 +32,8 @@ export interface Gauges {
   callsByState?(): Promise<Readonly<Record<string, number>>> | Readonly<Record<string, number>>;
   /** The guard's state of each group. Those that are `off` are left out of the metric. */
   guard?(): Iterable<{ readonly ns: string; readonly group: string; readonly state: string }>;
+  /** Where several instances share their calls: how many live, as this one sees it; whether it may act on calls; whether it leads. */
+  cluster?(): { readonly instances: number; readonly mayAct: boolean; readonly leads: boolean };
   /** Sizes of what is bounded, by a fixed name: `claims`, `early-candidates`, `tickets`, … */
   readonly sizes?: Readonly<Record<string, () => number>>;
 }
@@ -198,89 +201,11 @@ export function meteredSignals(meter: Meter, gauges: Gauges = {}): Signals {
 const vocabulary = new Set(Object.values(groups).flat());
 const known = (event: string): string => (vocabulary.has(event) ? event : 'other');
 
-/** Seconds. Serving takes under a millisecond, an answer takes as long as somebody lets it ring. */
-const BUCKETS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60];
-
-const histogram = (meter: Meter, name: string, description: string): Histogram =>
-  meter.createHistogram(name, { description, unit: 's', advice: { explicitBucketBoundaries: BUCKETS } });
-
-/** Over this many combinations of labels a counter puts what is new under `other`: labels are of fixed vocabularies. */
-const MOST_SERIES = 512;
-
 const KINDS: readonly Change['kind'][] = ['start', 'file', 'set', 'apply', 'rollback', 'legacy', 'guard'];
 
-/**
- * A counter that costs a lookup and an increment, whatever its labels. `known`: values of a single label that show from the
- * start as zero, without which Prometheus would see no increase in what happens for the first time.
- */
-function tally(
-  meter: Meter,
-  name: string,
-  description: string,
-  labels: readonly string[],
-  known: readonly string[] = [],
-): (...values: string[]) => void {
-  const root: Branch = { cell: undefined, next: new Map() };
-  const cells: Cell[] = [];
-  const grow = (values: readonly string[]): Cell => {
-    const full = cells.length >= MOST_SERIES;
-    const attributes = Object.fromEntries(labels.map((label, i) => [label, full ? 'other' : (values[i] ?? '')]));
-    const cell = { count: 0, attributes };
-    cells.push(cell);
-    return cell;
-  };
-  let overflow: Cell | undefined;
-  // A counter without labels shows its zero; with labels its series appear as they happen.
-  if (labels.length === 0) {
-    root.cell = grow([]);
-  }
-  for (const value of known) root.next.set(value, { cell: grow([value]), next: new Map() });
-  meter.createObservableCounter(name, { description }).addCallback((result: ObservableResult) => {
-    for (const { count, attributes } of cells) result.observe(count, attributes);
-  });
-  return (...values) => {
-    let branch = root;
-    for (const value of values) {
-      let next = branch.next.get(value);
-      if (!next) {
-        if (cells.length >= MOST_SERIES) {
-          overflow ??= grow(values);
-          overflow.count++;
-          return;
-        }
-        next = { cell: undefined, next: new Map() };
-        branch.next.set(value, next);
-      }
-      branch = next;
-    }
-    branch.cell ??= grow(values);
-    branch.cell.count++;
-  };
-}
-interface Cell {
-  count: number;
-  readonly attributes: Attributes;
-}
-interface Branch {
-  cell: Cell | undefined;
-  readonly next: Map<string, Branch>;
-}
-
-/** One attributes object for each value, made once. */
-function attributesBy(label: string): (value: string) => Attributes {
-  const made = new Map<string, Attributes>();
-  return (value) => {
-    let attributes = made.get(value);
-    if (!attributes) {
-      attributes = { [label]: value };
-      if (made.size < MOST_SERIES) made.set(value, attributes);
-    }
-    return attributes;
-  };
-}
-
 function observeGauges(meter: Meter, gauges: Gauges): void {
-  const { callsByState, guard, sizes } = gauges;
+  const { callsByState, guard, sizes, cluster } = gauges;
+  if (cluster) observeCluster(meter, cluster);
   if (callsByState) {
     meter
       .createObservableGauge('sigfig.calls', { description: 'Live calls of the new path' })
