@@ -1,0 +1,478 @@
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { RouteVersion } from '../routing/change.js';
+import { type Instance, redisBed } from './redis-log.fixture.js';
+import {
+  alice,
+  bob,
+  chained,
+  folder,
+  kinds,
+  mode,
+  numberOf,
+  open,
+  red,
+  set,
+  share,
+  toLegacy,
+  toNew,
+} from './routes.fixture.js';
+import { canary, versionOf } from './versions.fixture.js';
+
+const bed = redisBed();
+const within = { timeout: 4_000, interval: 10 };
+const inForce = (instances: readonly Instance[]) => instances.map(({ routes }) => routes.current.version);
+const logged = async (): Promise<RouteVersion[]> => {
+  const entries = (await bed.server.ask('XRANGE', bed.key, '-', '+')) as [string, string[]][];
+  return entries.map(([, fields]) => JSON.parse(String(fields[3])) as RouteVersion);
+};
+const file = async (percent: number) => {
+  const path = join(await folder(), 'routes.yaml');
+  await writeFile(path, yaml(percent));
+  return path;
+};
+const yaml = (percent: number) => `namespaces:\n  /:\n    calls: { mode: canary, percent: ${percent} }\n`;
+const percent = ({ routes }: Instance) => routes.table.route('/', 'call-offer').canary?.percent;
+/** A TCP proxy in front of the server: cut, or silent towards us, so that what was done is not answered. */
+async function proxy() {
+  const sockets = new Set<Socket>();
+  let [cut, mute] = [false, false];
+  const server: Server = createServer((near) => {
+    if (cut) return void near.destroy();
+    const far = connect(bed.server.port, '127.0.0.1');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.on('data', (data) => far.write(data));
+    far.on('data', (data) => void (mute || near.write(data)));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  open.push(() => server.close());
+  const drop = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  open.push(drop);
+  return {
+    url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
+    cut() {
+      cut = true;
+      drop();
+    },
+    mute() {
+      mute = true;
+    },
+    mend() {
+      [cut, mute] = [false, false];
+      drop();
+    },
+  };
+}
+
+describe('a change on one of several instances', () => {
+  test('is in force on all within a second, and says on how many', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c')];
+    const [a, b, c] = all as [Instance, Instance, Instance];
+    const asked = performance.now();
+    const outcome = await a.routes.change(toNew, { ...alice, ifVersion: 1 });
+    expect(outcome).toMatchObject({ kind: 'applied', version: { version: 2 }, confirmed: { instances: 3, of: 3 } });
+    expect(inForce(all)).toEqual([2, 2, 2]);
+    expect(all.map(({ routes }) => mode(routes))).toEqual(['new', 'new', 'new']);
+    expect(performance.now() - asked).toBeLessThan(1_000);
+    for (const { told } of [b, c]) {
+      expect(told('routesChanged').at(-1)).toEqual([expect.objectContaining({ version: 2, actor: 'alice' })]);
+    }
+    expect(await b.routes.history(5)).toEqual(await a.routes.history(5));
+  });
+
+  test('is in force within a second where no message arrives, and says that nobody confirmed', async () => {
+    const [a, b] = [await bed.instance('a'), await bed.instance('b')];
+    bed.hub.deaf = true;
+    const asked = performance.now();
+    const changing = a.routes.change(toNew, alice);
+    await expect.poll(() => b.routes.current.version, within).toBe(2);
+    expect(performance.now() - asked).toBeLessThan(1_000);
+    expect(await changing).toMatchObject({ confirmed: { instances: 1, of: 2 } });
+  });
+
+  test('does not wait for an instance that died for longer than a second', async () => {
+    const [a] = [await bed.instance('a'), await bed.instance('b')];
+    await bed.instance('c');
+    bed.hub.kill('c');
+    const asked = performance.now();
+    expect(await a.routes.change(toNew, alice)).toMatchObject({ confirmed: { instances: 2, of: 3 } });
+    expect(performance.now() - asked).toBeLessThan(1_500);
+    bed.hub.bury('c');
+    expect(await a.routes.change(toLegacy, alice)).toMatchObject({ confirmed: { instances: 2, of: 2 } });
+  });
+
+  test('costs messages per instance, and none without a change', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c'), await bed.instance('d')];
+    const before = bed.hub.sent;
+    await all[0]?.routes.change(toNew, alice);
+    // To three, and an answer of each.
+    expect(bed.hub.sent - before).toBe(6);
+  });
+
+  test('of those made at once from one version exactly one is made', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c')];
+    for (let round = 1; round < 6; round++) {
+      const outcomes = await Promise.all(
+        all.map(({ routes }, i) =>
+          routes.change(share(10 * round + i), { ...alice, actor: `op ${i}`, ifVersion: round }),
+        ),
+      );
+      expect(kinds(outcomes).sort()).toEqual(['applied', 'conflict', 'conflict']);
+      await expect.poll(() => inForce(all), within).toEqual(all.map(() => round + 1));
+      const winner = outcomes.find(({ kind }) => kind === 'applied');
+      for (const { routes } of all) expect(routes.current).toEqual(winner && 'version' in winner ? winner.version : 0);
+    }
+    chained(await logged());
+  });
+
+  test('of those made at once from no version all are made, each from the one before', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c')];
+    const groups = ['call-lifecycle', 'ice-candidate', 'call-renegotiation'];
+    const outcomes = await Promise.all(
+      all.map(({ routes }, i) => routes.change(set(groups[i] as string, { mode: 'new' }), alice)),
+    );
+    expect(outcomes.map(numberOf).sort()).toEqual([2, 3, 4]);
+    await expect.poll(() => inForce(all), within).toEqual([4, 4, 4]);
+    for (const { routes } of all) for (const group of groups) expect(routes.table.mode('/', group)).toBe('new');
+    chained(await logged());
+  });
+
+  test('the red switch on two at once: both in the history, all on the legacy', async () => {
+    const [a, b] = [await bed.instance('a'), await bed.instance('b')];
+    await a.routes.change(toNew, alice);
+    const outcomes = await Promise.all([a.routes.change(red, alice), b.routes.change(red, bob)]);
+    expect(outcomes.every((outcome) => outcome.kind === 'applied' && outcome.unwritten === null)).toBe(true);
+    await expect.poll(() => inForce([a, b]), within).toEqual([4, 4]);
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy', 'legacy']);
+    chained(await logged());
+  });
+});
+
+describe('a start', () => {
+  test('of many at once begins the log exactly once', async () => {
+    const path = await file(5);
+    const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const all = await Promise.all(names.map((name) => bed.instance(name, { file: path })));
+    await expect.poll(() => inForce(all), within).toEqual(names.map(() => 1));
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start']);
+    expect(all.map(percent)).toEqual(names.map(() => 5));
+    expect(all.flatMap(({ told }) => told('routesRejected'))).toEqual([]);
+    expect(all.flatMap(({ told }) => told('routesLoaded')).filter(([, , changed]) => changed)).toHaveLength(1);
+  });
+
+  test('with an empty log and no file leaves everything to the legacy', async () => {
+    const a = await bed.instance('a');
+    expect((await logged()).map(({ reason }) => reason)).toEqual(['no routes file: everything goes to the legacy']);
+    expect(mode(a.routes)).toBe('legacy');
+  });
+
+  test("takes over the log's last version, whatever the file says that was taken over before", async () => {
+    const path = await file(5);
+    const first = await bed.instance('a', { file: path });
+    await first.routes.change(share(30), alice);
+    await first.close();
+    const again = await bed.instance('b', { file: path });
+    expect(percent(again)).toBe(30);
+    expect(again.routes.current.version).toBe(2);
+    expect(again.told('routesRejected')).toEqual([]);
+  });
+
+  test('a new text of the file is a version for all; the others say that theirs is another', async () => {
+    const old = await bed.instance('a', { file: await file(5) });
+    const fresh = await bed.instance('b', { file: await file(20) });
+    expect(fresh.routes.current).toMatchObject({ version: 2, kind: 'file' });
+    await expect.poll(() => percent(old), within).toBe(20);
+    expect(old.told('routesRejected')).toEqual([
+      [
+        expect.stringContaining('routes.yaml'),
+        [
+          expect.stringMatching(
+            /another instance has taken over another text .*\(version 2\); give all instances the same file$/,
+          ),
+        ],
+      ],
+    ]);
+    expect(old.routes.fileProblems).toHaveLength(1);
+    expect(fresh.routes.fileProblems).toEqual([]);
+  });
+
+  test('an instance with an old copy of the file brings nothing back by starting, and says so', async () => {
+    const before = await file(5);
+    const a = await bed.instance('a', { file: before });
+    const b = await bed.instance('b', { file: await file(20) });
+    await a.close();
+    const again = await bed.instance('c', { file: before });
+    expect([again, b].map(percent)).toEqual([20, 20]);
+    expect(again.routes.current.version).toBe(2);
+    expect(again.told('routesRejected')).toHaveLength(1);
+    expect(again.routes.fileProblems).toEqual([expect.stringContaining('give all instances the same file')]);
+    // Mended: it says what is in force.
+    await writeFile(before, yaml(20));
+    await expect.poll(() => again.routes.fileProblems, within).toEqual([]);
+    expect((await logged()).length).toBe(2);
+  });
+
+  test('an edit that reaches the instances one after the other is one version, and what was set since stays', async () => {
+    const [one, two] = [await file(5), await file(5)];
+    const [a, b] = [await bed.instance('a', { file: one }), await bed.instance('b', { file: two })];
+    await writeFile(one, yaml(20));
+    await expect.poll(() => inForce([a, b]), within).toEqual([2, 2]);
+    expect(b.routes.fileProblems).toHaveLength(1);
+    await b.routes.change(share(33), bob);
+    await writeFile(two, yaml(20));
+    await expect.poll(() => b.told('routesLoaded').at(-1), within).toEqual([two, expect.any(String), false]);
+    expect(b.routes.fileProblems).toEqual([]);
+    await expect.poll(() => inForce([a, b]), within).toEqual([3, 3]);
+    expect([a, b].map(percent)).toEqual([33, 33]);
+    // Taking the edit back is one again.
+    await writeFile(one, yaml(5));
+    await expect.poll(() => [a, b].map(percent), within).toEqual([5, 5]);
+  });
+
+  test('while Redis is away begins with the file, and takes over the log when it is there', async () => {
+    const a = await bed.instance('a', { file: await file(5) });
+    await a.routes.change(share(30), alice);
+    const link = await proxy();
+    link.cut();
+    const late = await bed.instance('late', { file: await file(7), through: link.url });
+    expect(percent(late)).toBe(7);
+    expect(late.told('routesLog').length).toBeGreaterThan(0);
+    expect(late.routes.problem).toMatch(/^the log redis:\/\/127\.0\.0\.1:\d+ can't be written/);
+    expect(await late.routes.change(share(50), alice)).toMatchObject({ kind: 'unwritable' });
+    link.mend();
+    // A text that the log has not seen counts, as at any start.
+    await expect.poll(() => inForce([a, late]), within).toEqual([3, 3]);
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'file']);
+    expect(late.routes.problem).toBe(null);
+  });
+
+  test('with a log that holds something else does not start, and says what', async () => {
+    await bed.server.ask('SET', bed.key, 'x');
+    await expect(bed.instance('a')).rejects.toMatchObject({
+      message: expect.stringMatching(/can't be read \(.*WRONGTYPE/),
+    });
+  });
+});
+
+describe('what the log holds', () => {
+  test('lives 90 days after the last instance, in one key of at most 1,000 versions, which are paged', async () => {
+    const a = await bed.instance('a');
+    const redis = await bed.link();
+    const text = (number: number) => JSON.stringify(versionOf(number));
+    for (let i = 2; i <= 1_200; i++)
+      void bed.server.ask('XADD', bed.key, `${i}-0`, 'mark', `m${i}`, 'version', text(i));
+    await expect.poll(() => a.routes.current.version, within).toBe(1_200);
+    await a.routes.change(toNew, alice);
+    expect(await redis.call('XLEN', redis.key('routes', 'live'))).toBe(1_000);
+    expect(Number(await redis.call('TTL', redis.key('routes', 'live')))).toBeGreaterThan(89 * 24 * 3600);
+    const b = await bed.instance('b');
+    expect(b.routes.current.version).toBe(1_201);
+    const page = await b.routes.history(5, 700);
+    expect(page.map(({ version }) => version)).toEqual([699, 698, 697, 696, 695]);
+    expect((await b.routes.history(10, 205)).map(({ version }) => version)).toEqual([204, 203, 202]);
+    expect(await b.routes.plan({ kind: 'rollback', to: 300 })).toMatchObject({ ok: true });
+  });
+
+  test('of large tables fewer are kept', async () => {
+    const a = await bed.instance('a');
+    const users = Array.from({ length: 300 }, (_, i) => `${i}`.padEnd(200, 'x'));
+    for (let i = 1; i <= 40; i++) {
+      await a.routes.change(set('calls', { mode: 'canary', canary: { percent: i, users } }), alice);
+    }
+    expect((await logged()).length).toBeLessThan(41);
+    expect((await logged()).length).toBeGreaterThanOrEqual(16);
+    const b = await bed.instance('b');
+    expect(b.routes.table.toJSON()).toEqual(a.routes.table.toJSON());
+  });
+
+  test('a version that a newer sigfig wrote is passed over; a set is refused there, the red switch is not', async () => {
+    const a = await bed.instance('a');
+    await a.routes.change(toNew, alice);
+    const later = { ...versionOf(3), kind: 'weighted' };
+    await bed.server.ask('XADD', bed.key, '3-0', 'mark', 'm', 'version', JSON.stringify(later));
+    await expect.poll(() => a.told('routesLog').length, within).toBe(1);
+    expect(a.told('routesLog')[0]?.[0]).toMatch(/version 3 can't be understood .* upgrade this one$/);
+    expect(mode(a.routes)).toBe('new');
+    const outcome = await a.routes.change(share(5), alice);
+    expect(outcome).toMatchObject({ kind: 'unwritable', problem: expect.stringContaining('holds version 3') });
+    expect(await a.routes.change(red, bob)).toMatchObject({
+      kind: 'applied',
+      version: { version: 4 },
+      unwritten: null,
+    });
+    expect(await a.routes.change(share(5), alice)).toMatchObject({ kind: 'applied', version: { version: 5 } });
+  });
+});
+
+describe('an answer that is lost', () => {
+  test('a change that was made all the same is made once', async () => {
+    const link = await proxy();
+    const [a, b] = [await bed.instance('a', { through: link.url }), await bed.instance('b')];
+    link.mute();
+    const changing = a.routes.change(toNew, alice);
+    await expect.poll(() => b.routes.current.version, within).toBe(2);
+    link.mend();
+    const outcome = await changing;
+    // Answered at last, or not: then nobody knows, and the history says it.
+    if (outcome.kind === 'applied') expect(outcome.version.version).toBe(2);
+    else expect(outcome).toMatchObject({ kind: 'unwritable', begun: true });
+    await expect.poll(() => inForce([a, b]), within).toEqual([2, 2]);
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set']);
+    expect(await b.routes.change(share(3), bob)).toMatchObject({ kind: 'applied', version: { version: 3 } });
+    await expect.poll(() => inForce([a, b]), within).toEqual([3, 3]);
+  });
+
+  test('a red switch that was written all the same is written once', async () => {
+    const link = await proxy();
+    const [a, b] = [await bed.instance('a', { through: link.url }), await bed.instance('b')];
+    await a.routes.change(toNew, alice);
+    link.mute();
+    const changing = a.routes.change(red, bob);
+    await expect.poll(() => mode(a.routes), within).toBe('legacy');
+    await expect.poll(() => mode(b.routes), within).toBe('legacy');
+    link.mend();
+    expect(await changing).toMatchObject({ kind: 'applied', version: { version: 3 } });
+    await expect.poll(() => a.routes.problem, within).toBe(null);
+    await expect.poll(() => inForce([a, b]), within).toEqual([3, 3]);
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy']);
+  });
+});
+
+describe('Redis away', () => {
+  test('a set is refused, a rollback is in force here at once and everywhere when it is back, over what others set', async () => {
+    const link = await proxy();
+    const [a, b] = [await bed.instance('a', { through: link.url }), await bed.instance('b')];
+    await a.routes.change(toNew, alice);
+    await expect.poll(() => b.routes.current.version, within).toBe(2);
+    link.cut();
+    await expect.poll(() => a.redis.well(), within).toBe(false);
+    expect(await a.routes.change(share(5), alice)).toMatchObject({
+      kind: 'unwritable',
+      problem: expect.stringMatching(/; it is written as soon as Redis takes it again$/),
+    });
+    const outcome = await a.routes.change({ kind: 'rollback' }, bob);
+    expect(outcome).toMatchObject({
+      ...{ kind: 'applied', version: { kind: 'rollback' }, confirmed: { instances: 1, of: 2 } },
+      unwritten: expect.stringContaining("can't be written"),
+    });
+    expect(mode(a.routes)).toBe('legacy');
+    expect(mode(b.routes)).toBe('new');
+    await b.routes.change(share(44), { ...alice, ifVersion: 2 });
+    link.mend();
+    await expect.poll(() => [a, b].map(({ routes }) => mode(routes)), within).toEqual(['legacy', 'legacy']);
+    await expect.poll(() => inForce([a, b]), within).toEqual(Array(2).fill(a.routes.current.version));
+    const log = await logged();
+    expect(log.map(({ kind }) => kind)).toEqual(['start', 'set', 'set', 'rollback']);
+    chained(log);
+    expect(a.routes.problem).toBe(null);
+  });
+
+  test('the same guard on instances that were cut off makes one version', async () => {
+    const links = [await proxy(), await proxy()];
+    const all = await Promise.all(links.map(({ url }, i) => bed.instance(`i${i}`, { through: url })));
+    await all[0]?.routes.change(toNew, alice);
+    await expect.poll(() => inForce(all), within).toEqual([2, 2]);
+    for (const link of links) link.cut();
+    const guard = { kind: 'guard', ns: '/', group: 'call-lifecycle' } as const;
+    await Promise.all(
+      all.map(({ routes }) => routes.change(guard, { actor: 'guard', via: 'guard', reason: 'over a limit' })),
+    );
+    expect(all.map(({ routes }) => mode(routes))).toEqual(['legacy', 'legacy']);
+    for (const link of links) link.mend();
+    await expect.poll(async () => (await logged()).length, within).toBe(3);
+    await expect.poll(() => all.map(({ routes }) => routes.problem), within).toEqual([null, null]);
+    await expect.poll(() => inForce(all), within).toEqual([3, 3]);
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'guard']);
+  });
+
+  test('killed and started again with its data, nothing is lost; with a process that died in mid-change, neither', async () => {
+    const [a, b] = [await bed.instance('a'), await bed.instance('b')];
+    await a.routes.change(toNew, alice);
+    await bed.server.kill();
+    const switching = a.routes.change(red, bob);
+    // Dies before it could write.
+    await a.close();
+    await switching;
+    await bed.server.restart({ keepData: true });
+    await expect.poll(() => b.redis.well(), within).toBe(true);
+    expect(await b.routes.change(share(9), { ...alice, ifVersion: 2 })).toMatchObject({ version: { version: 3 } });
+    expect((await logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'set']);
+  });
+
+  test('emptied, the versions in memory are written again by whichever comes first', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c')];
+    for (let i = 1; i < 8; i++) await all[i % 3]?.routes.change(share(i), alice);
+    await expect.poll(() => inForce(all), within).toEqual([8, 8, 8]);
+    const before = await logged();
+    await bed.server.restart({ keepData: false });
+    await expect.poll(logged, within).toEqual(before);
+    expect(inForce(all)).toEqual([8, 8, 8]);
+    expect(await all[1]?.routes.change(toNew, { ...alice, ifVersion: 8 })).toMatchObject({ version: { version: 9 } });
+    await expect.poll(() => inForce(all), within).toEqual([9, 9, 9]);
+    expect(all[0]?.told('routesLog').length).toBe(1);
+  });
+
+  test('emptied, and an instance that starts meanwhile with its file does not bring that in force', async () => {
+    const path = await file(5);
+    const a = await bed.instance('a', { file: path });
+    await a.routes.change(share(30), alice);
+    await a.routes.change(toNew, alice);
+    await bed.server.ask('DEL', bed.key);
+    const fresh = await bed.instance('b', { file: path });
+    await expect.poll(() => inForce([a, fresh]), within).toEqual([3, 3]);
+    expect([a, fresh].map(({ routes }) => mode(routes))).toEqual(['new', 'new']);
+    expect((await logged()).map(({ version }) => version)).toEqual([1, 2, 3]);
+  });
+
+  test('failed over to a copy without the red switch, that is written again over what others have set there', async () => {
+    const [a, b] = [await bed.instance('a'), await bed.instance('b')];
+    await a.routes.change(toNew, alice);
+    await expect.poll(() => b.routes.current.version, within).toBe(2);
+    // B does not hear of it before it is lost.
+    bed.hub.deaf = true;
+    await b.close();
+    await a.routes.change(red, bob);
+    await bed.server.ask('XDEL', bed.key, '3-0');
+    const set = JSON.stringify({ ...versionOf(3, canary(8), 'carol'), before: a.routes.current.before });
+    await bed.server.ask('EVAL', replaceWith, 1, bed.key, set);
+    await expect
+      .poll(async () => (await logged()).map(({ kind, actor }) => `${kind} ${actor}`), within)
+      .toEqual([...['start sigfig', 'set alice', 'set carol', 'legacy bob']]);
+    expect(mode(a.routes)).toBe('legacy');
+    expect(a.told('routesLog')).toEqual([[expect.stringMatching(/has lost version 3 by bob \(legacy\)/)]]);
+    chained(await logged());
+  });
+
+  test('failed over to a copy without a set, what others have set there is in force, and that is told', async () => {
+    const a = await bed.instance('a');
+    await a.routes.change(toNew, alice);
+    await bed.server.ask('EVAL', replaceWith, 1, bed.key, JSON.stringify(versionOf(2, canary(8), 'carol')));
+    await expect.poll(() => percent(a), within).toBe(8);
+    expect(a.routes.current.actor).toBe('carol');
+    expect(a.told('routesLog')).toEqual([[expect.stringMatching(/has lost version 2 by alice \(set\)/)]]);
+  });
+});
+
+/** A stream takes no id twice, so it is made anew with its last entry replaced. */
+const replaceWith = `
+local number = cjson.decode(ARGV[1]).version
+local entries = redis.call('XRANGE', KEYS[1], '-', '+')
+redis.call('DEL', KEYS[1])
+for _, entry in ipairs(entries) do
+  if tonumber(string.match(entry[1], '^%d+')) < number then redis.call('XADD', KEYS[1], entry[1], unpack(entry[2])) end
+end
+redis.call('XADD', KEYS[1], string.format('%d-0', number), 'mark', 'theirs', 'version', ARGV[1])
+`;
