@@ -1,34 +1,69 @@
 // Changes one call: load → step → save with a version check → effects. On a conflict the step runs again on what is in
 // force. Knows no routes, tickets or payload checks; every change to a session, whatever caused it, goes through here.
 import type { Clock } from '../base/clock.js';
+import type { SocketRef, UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
-import type { CallEvent, CallKey, Session, Step } from '../call/session.js';
+import { Unavailable } from '../base/unavailable.js';
+import type { CallEvent, CallKey, Role, Session, Step } from '../call/session.js';
 import { step } from '../call/step.js';
-import type { SessionStore } from '../store/store.js';
+import type { Cluster } from '../cluster/cluster.js';
+import type { Kept, SessionStore } from '../store/store.js';
 import type { Signals } from '../telemetry/signals.js';
-import { type Delivery, deliver } from './deliver.js';
+import type { Delivery } from './deliver.js';
 import type { EndedCalls } from './ended.js';
+import { Reach, type Whereabouts } from './reach.js';
 
 /** A conflict means that another event of the same call was saved first; more than this in a row is a fault. */
 const mostConflicts = 64;
+/** A change of which it is not known whether it was made keeps the next one waiting so long. */
+const mostWaitMs = 2_000;
 
 export interface CallsDeps {
   readonly store: SessionStore;
+  /** The sockets of this instance. */
   readonly delivery: Delivery;
+  readonly cluster: Cluster;
   readonly signals: Signals;
   readonly clock: Clock;
   readonly ended: EndedCalls;
 }
 
+/** Who waits for an event's outcome. */
+export interface Asker {
+  readonly event: InboundEvent;
+  /** It was answered meanwhile: nothing is begun for it any more, and what was under way is delivered without an answer. */
+  over: boolean;
+}
+
+/** What is known of a call already, so that it need not be asked for again. */
+export interface Known {
+  /** The session as it was found; null where there was none, or where a new call is likely. Only where the store must be asked. */
+  readonly session?: Session | null;
+  /** Sockets of users, on every instance. */
+  readonly sockets?: ReadonlyMap<UserId, readonly SocketRef[]>;
+}
+
+/** What happens to a call, seen from the session as it is in force; null: nothing. */
+export type Make = (session: Session | null) => CallEvent | null | Promise<CallEvent | null>;
+
 export const keyOf = ({ ns, conversationId }: CallKey): string => `${ns}\n${conversationId}`;
 
+interface Saved {
+  readonly ok: boolean;
+  readonly session: Session | null;
+  readonly claimed?: boolean;
+  readonly kept?: Readonly<Partial<Record<Role, readonly Kept[]>>> | undefined;
+}
+
 export class Calls {
+  readonly reach: Reach;
   readonly #deps: CallsDeps;
   /** Steps that are being saved, by call: nothing else is decided on a call before its parties were told of them. */
   readonly #saving = new Map<string, Promise<void>>();
 
   constructor(deps: CallsDeps) {
     this.#deps = deps;
+    this.reach = new Reach(deps);
   }
 
   /**
@@ -40,43 +75,126 @@ export class Calls {
     const session = this.#deps.store.peek(key);
     if (session === undefined) return null;
     const result = step(session, event, this.#deps.clock.now());
-    if (result.session !== session) return null;
-    this.#run(key, session, result, event, inbound);
+    if (result.session !== session || (isShared(session) && refuses(result))) return null;
+    void this.#run(key, session, result, event, inbound, this.#find(key, result, undefined), undefined);
     return result;
   }
 
-  /** `make` gets the session as it is in force, so that what it says of it is true of what is saved. */
-  async apply(
+  /**
+   * `make` gets the session as it is in force, so that what it says of it is true of what is saved; it is asked again on a
+   * conflict. Null where it answers null, or nobody waits for the outcome any more.
+   * @throws Unavailable
+   */
+  async apply(key: CallKey, make: Make, asker?: Asker, known?: Known): Promise<Step | null> {
+    const outcome = await this.#change(key, make, asker, known);
+    if (outcome === 'claimed') throw new Error('only an offer meets a claim');
+    return outcome;
+  }
+
+  /** The same for what may open a call. `claimed`: the legacy has one on another instance. */
+  open(key: CallKey, make: Make, asker?: Asker, known?: Known): Promise<Step | null | 'claimed'> {
+    return this.#change(key, make, asker, known);
+  }
+
+  /** Resolves once the change that is being made to this call is told, or can't be waited for any longer; null where none is. */
+  settled(key: CallKey): Promise<void> | null {
+    const saving = this.#saving.get(keyOf(key));
+    return saving ? this.#within(saving).then(() => undefined) : null;
+  }
+
+  async #change(
     key: CallKey,
-    make: (session: Session | null) => CallEvent | null,
-    inbound?: InboundEvent,
-  ): Promise<Step | null> {
+    make: Make,
+    asker: Asker | undefined,
+    known: Known | undefined,
+  ): Promise<Step | null | 'claimed'> {
     const { store, clock } = this.#deps;
     const k = keyOf(key);
-    while (this.#saving.has(k)) await this.#saving.get(k);
-    const known = store.peek(key);
-    let session = known === undefined ? await store.get(key) : known;
+    if (this.#saving.has(k)) await this.#turn(k);
+    const peeked = store.peek(key);
+    let session = peeked !== undefined ? peeked : known?.session !== undefined ? known.session : await store.get(key);
+    // Changed elsewhere a moment ago, perhaps.
+    let cached = isShared(peeked);
     for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
-      const event = make(session);
-      if (event === null) return null;
+      const made = make(session);
+      const event = made instanceof Promise ? await made : made;
+      if (event === null || asker?.over) return null;
+      if (this.#saving.has(k)) {
+        await this.#turn(k);
+        session = await store.get(key);
+        cached = false;
+        continue;
+      }
       const result = step(session, event, clock.now());
       if (result.session === session) {
-        this.#run(key, session, result, event, inbound);
+        if (cached && (refuses(result) || !asker)) {
+          session = await store.get(key);
+          cached = false;
+          continue;
+        }
+        const running = this.#run(key, session, result, event, asker?.event, this.#find(key, result, known), undefined);
+        if (running) await running;
         return result;
       }
-      const done = this.#begin(k);
-      try {
-        const saved = await this.#save(session, result.session);
-        if (saved.ok) {
-          this.#run(key, session, result, event, inbound);
-          return result;
-        }
-        session = saved.session;
-      } finally {
-        done();
-      }
+      const saved = await this.#save(key, session, result, event, asker, known);
+      if (saved.ok) return result;
+      if (saved.claimed) return 'claimed';
+      session = saved.session;
+      cached = false;
     }
     throw new Error(`more than ${mostConflicts} conflicts in a row on one call`);
+  }
+
+  /** Saves a step, and tells of it while nothing else is decided on its call. */
+  async #save(
+    key: CallKey,
+    before: Session | null,
+    result: Step,
+    event: CallEvent,
+    asker: Asker | undefined,
+    known: Known | undefined,
+  ): Promise<Saved> {
+    const done = this.#begin(keyOf(key));
+    let late: Promise<unknown> | undefined;
+    try {
+      const writing = this.#write(before, result.session);
+      const found = this.#find(key, result, known);
+      const saved = await writing.catch((error) => {
+        if (error instanceof Unavailable && error.late) {
+          late = error.late.then(async (made) => {
+            if (made) await this.#run(key, before, result, event, undefined, found, undefined);
+          });
+        }
+        throw error;
+      });
+      if (saved.ok) {
+        const inbound = asker?.over ? undefined : asker?.event;
+        const running = this.#run(key, before, result, event, inbound, found, saved.kept);
+        if (running) await running;
+      }
+      return saved;
+    } finally {
+      if (late) {
+        late.catch((error) => this.#deps.signals.internalError('telling of a late change', error)).finally(done);
+      } else done();
+    }
+  }
+
+  async #turn(k: string): Promise<void> {
+    for (let saving = this.#saving.get(k); saving; saving = this.#saving.get(k)) {
+      if (!(await this.#within(saving))) throw new Unavailable('it is not known whether the change before was made');
+    }
+  }
+
+  /** Whether it came about in time. */
+  #within(saving: Promise<void>): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = this.#deps.clock.after(mostWaitMs, () => resolve(false));
+      void saving.then(() => {
+        timer.cancel();
+        resolve(true);
+      });
+    });
   }
 
   #begin(k: string): () => void {
@@ -89,22 +207,34 @@ export class Calls {
     };
   }
 
-  async #save(before: Session | null, after: Session | null): Promise<{ ok: boolean; session: Session | null }> {
+  async #write(before: Session | null, after: Session | null): Promise<Saved> {
     const { store } = this.#deps;
     if (before === null) {
-      const { created, session } = await store.create(after as Session);
-      return { ok: created, session };
+      const { created, session, claimed } = await store.create(after as Session);
+      return { ok: created, session, claimed: claimed && !session };
     }
     if (after === null) {
       const { deleted, session } = await store.delete(before);
       return { ok: deleted, session };
     }
-    const { replaced, session } = await store.replace(before, after);
-    return { ok: replaced, session };
+    const { replaced, session, kept } = await store.replace(before, after);
+    return { ok: replaced, session, kept };
   }
 
-  #run(key: CallKey, before: Session | null, result: Step, event: CallEvent, inbound: InboundEvent | undefined): void {
-    const { signals, clock, ended, delivery } = this.#deps;
+  #find(key: CallKey, result: Step, known: Known | undefined): Whereabouts {
+    return this.reach.find(result.effects, key.ns, known?.sockets);
+  }
+
+  #run(
+    key: CallKey,
+    before: Session | null,
+    result: Step,
+    event: CallEvent,
+    inbound: InboundEvent | undefined,
+    found: Whereabouts,
+    kept: Saved['kept'],
+  ): void | Promise<void> {
+    const { signals, clock, ended } = this.#deps;
     const after = result.session;
     if (before !== null && after === null) ended.add(keyOf(key), before.callId);
     if (before?.state !== after?.state || before?.rejoining !== after?.rejoining) {
@@ -125,6 +255,10 @@ export class Calls {
     if (event.type === 'call-answer' && before?.state === 'OFFERING' && after?.state === 'CONNECTED') {
       signals.offerAnswered(clock.now() - before.since);
     }
-    deliver(result.effects, key.ns, inbound, delivery, signals);
+    return this.reach.run({ key, before, after, effects: result.effects, event: inbound, kept }, found);
   }
 }
+
+/** Others change it too: what is known here of it may be a moment old. */
+const isShared = (session: Session | null | undefined): boolean => session?.seats.offerer.at !== undefined;
+const refuses = ({ effects }: Step): boolean => effects.some(({ kind }) => kind === 'refuse');

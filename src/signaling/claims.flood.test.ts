@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, Namespace, SocketId, UserId } from '../base/ids.js';
 import type { InboundEvent, Peer } from '../base/service.js';
+import { alone } from '../cluster/alone.js';
 import { parseRouteTable } from '../routing/table.js';
 import { memorySessionStore } from '../store/memory.js';
 import { recordedSignals } from '../telemetry/signals.js';
@@ -17,6 +18,7 @@ function bench() {
   if (!parsed.ok) throw new Error(parsed.problems.join());
   const clock = manualClock(0);
   let ids = 0;
+  const delivery = { emit: () => true, socketsOf: () => [], isConnected: () => true };
   const signaling = new Signaling({
     store: memorySessionStore(),
     clock,
@@ -28,7 +30,8 @@ function bench() {
       own: () => undefined,
       ask: () => Promise.reject(new Error('not asked')),
     },
-    delivery: { emit: () => true, socketsOf: () => [], isConnected: () => true },
+    delivery,
+    cluster: alone(delivery, 'test'),
   });
   const toLegacy: string[] = [];
   const sends = (peer: Peer, name: string, conversationId: string, body: object): string => {

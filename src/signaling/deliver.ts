@@ -1,8 +1,8 @@
-// The port through which signaling reaches browsers; the proxy's registry implements it. And what runs a step's effects
-// through it, once the step is saved. Knows nothing of transports or packets.
+// The port through which signaling reaches the browsers of this instance; the proxy's registry implements it. And what runs a
+// step's effects through it alone, where nobody else is concerned. Knows nothing of transports or packets.
 import type { Namespace, SocketRef, UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
-import type { Effect, Refusal, Session, Target } from '../call/session.js';
+import type { Effect, Refusal, Target } from '../call/session.js';
 import type { Signals, Whose } from '../telemetry/signals.js';
 
 export interface Delivery {
@@ -45,7 +45,7 @@ export function conversationOf(args: readonly unknown[]): string | undefined {
   return typeof id === 'string' && id.length > 0 && id.length <= 256 ? id : undefined;
 }
 
-/** Runs the effects of a saved step in their order. `event` is what caused it, where a browser did. */
+/** Runs effects that concern sockets of this instance only, in their order. `event` is what caused them, where a browser did. */
 export function deliver(
   effects: readonly Effect[],
   ns: Namespace,
@@ -76,10 +76,4 @@ function socketsOf(to: Target, ns: Namespace, delivery: Delivery): readonly Sock
   const sockets = delivery.socketsOf(ns, to.user);
   if (to.except.length === 0) return sockets;
   return sockets.filter((s) => !to.except.some((e) => e.id === s.id && e.connection === s.connection));
-}
-
-/** The socket that a session's other seat holds, seen from `ref`; null where it has none. */
-export function otherSeat(session: Session, ref: SocketRef): SocketRef | null {
-  const { offerer, answerer } = session.seats;
-  return offerer.id === ref.id && offerer.connection === ref.connection ? answerer : offerer;
 }

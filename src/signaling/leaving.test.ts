@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, Namespace, SocketId, UserId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
+import { alone } from '../cluster/alone.js';
 import { parseRouteTable } from '../routing/table.js';
 import { memorySessionStore } from '../store/memory.js';
 import { recordedSignals } from '../telemetry/signals.js';
@@ -18,6 +19,7 @@ it('a socket with many calls leaves: the event loop turns while they end', async
     token: undefined,
   };
   let here = true;
+  const delivery = { emit: () => true, socketsOf: () => [], isConnected: () => here };
   const signaling = new Signaling({
     store,
     clock: manualClock(),
@@ -29,7 +31,8 @@ it('a socket with many calls leaves: the event loop turns while they end', async
       own: () => undefined,
       ask: () => Promise.reject(new Error('not asked')),
     },
-    delivery: { emit: () => true, socketsOf: () => [], isConnected: () => here },
+    delivery,
+    cluster: alone(delivery, 'test'),
   });
   signaling.connected(peer);
   const calls = 640;

@@ -2,10 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { CallKey } from '../call/session.js';
+import { alone } from '../cluster/alone.js';
 import { memorySessionStore } from '../store/memory.js';
 import { recordedSignals } from '../telemetry/signals.js';
 import { createTimelines } from '../telemetry/timelines.js';
 import { Calls } from './calls.js';
+import type { Delivery } from './deliver.js';
 import { EndedCalls } from './ended.js';
 import type { LiveCall } from './live.js';
 import { createLiveCalls } from './live-calls.js';
@@ -18,19 +20,21 @@ function bench() {
   const signals = { ...recordedSignals(), ...timelines.signals };
   const store = memorySessionStore();
   const sent: string[] = [];
+  const delivery: Delivery = {
+    emit: (to, event, arg) => {
+      sent.push(`${to.id} ${event} ${(arg as { reason?: string }).reason ?? ''}`.trim());
+      return true;
+    },
+    socketsOf: (_ns, user) => [socket(user)],
+    isConnected: () => true,
+  };
   const calls = new Calls({
     store,
     clock,
     signals,
     ended: new EndedCalls(clock),
-    delivery: {
-      emit: (to, event, arg) => {
-        sent.push(`${to.id} ${event} ${(arg as { reason?: string }).reason ?? ''}`.trim());
-        return true;
-      },
-      socketsOf: (_ns, user) => [socket(user)],
-      isConnected: () => true,
-    },
+    delivery,
+    cluster: alone(delivery, 'test'),
   });
   const legacys = new Map<string, Omit<LiveCall, 'path'>>();
   const accepting: (CallKey & { settled: Promise<void> })[] = [];

@@ -3,9 +3,11 @@
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, Namespace, SocketId, UserId } from '../base/ids.js';
 import type { Acknowledged, Because, InboundEvent, Peer } from '../base/service.js';
+import { alone } from '../cluster/alone.js';
 import { parseRouteTable, type RouteTable } from '../routing/table.js';
 import { memorySessionStore } from '../store/memory.js';
 import { recordedSignals } from '../telemetry/signals.js';
+import type { Delivery } from './deliver.js';
 import { Signaling } from './signaling.js';
 
 export const conversationId = 'dm:alice:bob';
@@ -33,6 +35,16 @@ export function bench(routes = peeled) {
   const breaks = new Set<string>();
   let table = tableOf(routes);
   let ids = 0;
+  const delivery: Delivery = {
+    emit: (to, event, arg) => {
+      if (breaks.has(event)) throw new Error('the delivery is broken');
+      const there = peers.get(to.connection)?.ref === to;
+      if (there) happened.push(`${to.id} gets ${event} ${JSON.stringify(arg)}`);
+      return there;
+    },
+    socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
+    isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
+  };
   const signaling = new Signaling({
     store: memorySessionStore(),
     clock,
@@ -44,16 +56,8 @@ export function bench(routes = peeled) {
     },
     newId: () => `call-${++ids}`,
     routes: () => table,
-    delivery: {
-      emit: (to, event, arg) => {
-        if (breaks.has(event)) throw new Error('the delivery is broken');
-        const there = peers.get(to.connection)?.ref === to;
-        if (there) happened.push(`${to.id} gets ${event} ${JSON.stringify(arg)}`);
-        return there;
-      },
-      socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
-      isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
-    },
+    delivery,
+    cluster: alone(delivery, 'test'),
   });
   const self = {
     clock,

@@ -144,7 +144,7 @@ export class Offers {
           early: offer.early.map((held) => held.iceCandidate),
         };
       },
-      event,
+      { event, over: false },
     );
     // The session ended between the look and the step: the offer is a first one after all.
     return step ? { kind: 'stepped', step } : this.#accept(offer, () => undefined);

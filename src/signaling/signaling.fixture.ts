@@ -1,10 +1,12 @@
 import { manualClock } from '../base/clock.js';
 import type { ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Because, InboundEvent, Peer } from '../base/service.js';
+import { alone } from '../cluster/alone.js';
 import type { MembershipAnswer, Memberships } from '../identity/identity.js';
 import { parseRouteTable } from '../routing/table.js';
 import { memorySessionStore } from '../store/memory.js';
 import { recordedSignals } from '../telemetry/signals.js';
+import type { Delivery } from './deliver.js';
 import { Signaling } from './signaling.js';
 
 export const conversationId = 'dm:alice:bob';
@@ -35,6 +37,15 @@ export function bench(routes = callsNew) {
     ask: (_token, user) => new Promise((answer) => asks.push({ user, answer })),
   };
   let calls = 0;
+  const delivery: Delivery = {
+    emit: (to, event, arg) => {
+      const there = peers.get(to.connection)?.ref === to;
+      if (there) sent.push({ to: to.id, event, arg });
+      return there;
+    },
+    socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
+    isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
+  };
   const signaling = new Signaling({
     store,
     clock,
@@ -46,15 +57,8 @@ export function bench(routes = callsNew) {
       if (!parsed.ok) throw new Error(parsed.problems.join());
       return parsed.table;
     },
-    delivery: {
-      emit: (to, event, arg) => {
-        const there = peers.get(to.connection)?.ref === to;
-        if (there) sent.push({ to: to.id, event, arg });
-        return there;
-      },
-      socketsOf: (ns, user) => [...peers.values()].filter((p) => p.user === user && p.ref.ns === ns).map((p) => p.ref),
-      isConnected: (ref) => peers.get(ref.connection)?.ref === ref,
-    },
+    delivery,
+    cluster: alone(delivery, 'test'),
   });
   let connections = 0;
   const awaited: { readonly peer: Peer; readonly acknowledged: Acknowledged }[] = [];

@@ -16,6 +16,7 @@ import type { CallKey, Refusal, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { Calls, keyOf } from './calls.js';
+import { Comings } from './comings.js';
 import { type Command, type CommandName, readCommand, toCallEvent } from './commands.js';
 import { conversationOf, refuse, whoseOf } from './deliver.js';
 import { EarlyCandidates } from './early.js';
@@ -32,9 +33,6 @@ export interface SignalingDeps extends OwnershipDeps {
 }
 
 const held: Decision = { path: 'new', because: 'held' };
-/** Calls of one socket that end between two turns of the event loop, some milliseconds: nothing bounds how many it may have. */
-const mostDroppedAtOnce = 64;
-
 export class Signaling implements Service {
   readonly name = 'signaling';
   readonly events: ReadonlyMap<CommandName, EventKind> = new Map([
@@ -67,6 +65,7 @@ export class Signaling implements Service {
   readonly #unserved = new Map<Accepting, SocketRef>();
   readonly #offers: Offers;
   readonly #peeled: PeeledRelays;
+  readonly #comings: Comings;
 
   constructor(deps: SignalingDeps) {
     this.#deps = deps;
@@ -75,6 +74,7 @@ export class Signaling implements Service {
     this.#peeled = new PeeledRelays(deps, this.#lanes, this.#ownership);
     const { ended } = this.#ownership;
     this.calls = new Calls({ ...deps, ended });
+    this.#comings = new Comings({ ...deps, ended }, this.calls, this.#lanes);
     this.#offers = new Offers(
       { ...deps, ended },
       this.calls,
@@ -125,18 +125,21 @@ export class Signaling implements Service {
   }
 
   connected(peer: Peer): void {
-    if (peer.user !== undefined) this.#guard('connected', this.#arrived({ user: peer.user, socket: peer.ref }));
+    if (peer.user === undefined) return;
+    this.#deps.cluster.presence.add(peer);
+    this.#guard('connected', this.#comings.came(peer));
   }
 
   /** What this socket sent before it left may still wait for a ticket: the call loses its seat only after that. */
   disconnected(peer: Peer, cause: DropCause): void {
     const waiting = this.#lanes.idle(peer.ref.connection);
     this.#forget(peer.ref);
-    this.#guard('disconnected', this.#dropped(peer, cause));
+    if (peer.user !== undefined) this.#deps.cluster.presence.remove(peer);
+    this.#guard('disconnected', this.#comings.went(peer, cause));
     if (!waiting) return;
     const after = waiting.then(() => {
       this.#forget(peer.ref);
-      return this.#dropped(peer, cause);
+      return this.#comings.went(peer, cause);
     });
     this.#guard('disconnected', after);
   }
@@ -291,7 +294,7 @@ export class Signaling implements Service {
       return;
     }
     return this.calls
-      .apply(key, () => made, tracked.event)
+      .apply(key, () => made, { event: tracked.event, over: false })
       .then((applied) => {
         if (applied) this.#settle(tracked, applied, key);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
@@ -374,29 +377,6 @@ export class Signaling implements Service {
     if (!first) return;
     if (step.effects.some((e) => e.kind === 'refuse')) first.refused(answer);
     else first.served(answer, step.session?.callId ?? this.#ownership.lastCall(key).ended);
-  }
-
-  async #arrived(by: Sender): Promise<void> {
-    for (const session of await this.#deps.store.awaiting(by.socket.ns, by.user)) {
-      if (session.state !== 'AWAITING_REJOIN' && !session.rejoining) continue;
-      if (!this.#deps.delivery.isConnected(by.socket)) return;
-      await this.calls.apply(session, (now) => (now === null ? null : { type: 'arrived', by }));
-    }
-  }
-
-  async #dropped(peer: Peer, cause: DropCause): Promise<void> {
-    const { store, delivery } = this.#deps;
-    let dropped = 0;
-    for (const session of await store.bySocket(peer.ref)) {
-      if (++dropped % mostDroppedAtOnce === 0) await new Promise((resume) => setImmediate(resume));
-      if (this.#lanes.busy(peer.ref.connection, keyOf(session))) continue;
-      await this.calls.apply(session, (now) => {
-        if (now === null) return null;
-        const { offerer, answerer } = now.seats;
-        const other = offerer.connection === peer.ref.connection && offerer.id === peer.ref.id ? answerer : offerer;
-        return { type: 'drop', socket: peer.ref, cause, otherPresent: other !== null && delivery.isConnected(other) };
-      });
-    }
   }
 
   /** A fault of ours: answered once, told to the operator, and nothing else stops. */

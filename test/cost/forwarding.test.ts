@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
 import { manualClock } from '../../src/base/clock.js';
 import type { UserId } from '../../src/base/ids.js';
+import { alone } from '../../src/cluster/alone.js';
 import type { Outgoing } from '../../src/protocol/packet.js';
 import { parsePacket } from '../../src/protocol/socketio.js';
 import { BrowserSplice, LegacySplice } from '../../src/protocol/splice.js';
@@ -47,6 +48,7 @@ test('a packet that is no call event asks nothing of table, service or telemetry
   const signaling = new Signaling({
     store: memorySessionStore(),
     delivery: registry,
+    cluster: alone(registry, 'test'),
     signals,
     clock,
     memberships: {

@@ -4,6 +4,7 @@ import { manualClock } from '../../src/base/clock.js';
 import type { ConversationId, Namespace, UserId } from '../../src/base/ids.js';
 import type { Decision, Service } from '../../src/base/service.js';
 import type { Session } from '../../src/call/session.js';
+import { alone } from '../../src/cluster/alone.js';
 import type { MembershipAnswer, Memberships } from '../../src/identity/identity.js';
 import { type Packet, PacketType } from '../../src/protocol/packet.js';
 import { decodeArgs } from '../../src/protocol/socketio.js';
@@ -102,6 +103,7 @@ export class World {
     const registry = new Registry();
     const signaling = new Signaling({
       ...{ store, signals, clock: this.clock, memberships: slowMemberships(this.#links), delivery: registry },
+      cluster: alone(registry, 'test'),
       routes: () => this.table,
       newId: () => `call-${++this.#callIds}`,
     });

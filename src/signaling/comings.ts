@@ -1,0 +1,121 @@
+// Sockets that come and go: a call that waits for a user hears of a new one, a call whose seat is lost hears of that, at once
+// or as soon as what instances share can be reached again. Knows no routes and no payloads.
+import type { DropCause, Peer } from '../base/service.js';
+import { Unavailable } from '../base/unavailable.js';
+import type { CallEvent, Session } from '../call/session.js';
+import { opposite } from '../call/transitions.js';
+import { type Calls, type CallsDeps, keyOf } from './calls.js';
+import type { Lanes } from './lanes.js';
+
+/** Calls of one socket that end between two turns of the event loop, some milliseconds: nothing bounds how many it may have. */
+const mostDroppedAtOnce = 64;
+/** Comings and goings that wait while Redis is away, 0.5 KB each: as many as one instance has browsers. */
+const mostOwed = 100_000;
+const retryMs = 500;
+/** Of those, looked at together when Redis is back, so that thousands don't all ask at once. */
+const retriedAtOnce = 64;
+
+export class Comings {
+  readonly #deps: CallsDeps;
+  readonly #calls: Calls;
+  readonly #lanes: Lanes;
+  /** What could not be done yet; null: the peer came, otherwise why it went. */
+  readonly #owed = new Map<Peer, DropCause | null>();
+  #retrying = false;
+
+  constructor(deps: CallsDeps, calls: Calls, lanes: Lanes) {
+    this.#deps = deps;
+    this.#calls = calls;
+    this.#lanes = lanes;
+  }
+
+  /** How many wait until what instances share can be reached. */
+  get owed(): number {
+    return this.#owed.size;
+  }
+
+  /** The legacy accepted a socket of a verified user. */
+  came(peer: Peer): Promise<void> {
+    return this.#orLater(peer, null, this.#arrived(peer));
+  }
+
+  went(peer: Peer, cause: DropCause): Promise<void> {
+    return this.#orLater(peer, cause, this.#dropped(peer, cause));
+  }
+
+  async #arrived(peer: Peer): Promise<void> {
+    const { store, delivery } = this.#deps;
+    const { ref, user } = peer;
+    if (user === undefined) return;
+    for (const session of await store.awaiting(ref.ns, user)) {
+      if (!session.held && session.state !== 'AWAITING_REJOIN' && !session.rejoining) continue;
+      if (!delivery.isConnected(ref)) return;
+      await this.#calls.apply(session, (now) => now && { type: 'arrived', by: { user, socket: ref } });
+    }
+  }
+
+  async #dropped(peer: Peer, cause: DropCause): Promise<void> {
+    const { ref } = peer;
+    let dropped = 0;
+    for (const session of await this.#deps.store.bySocket(ref)) {
+      if (++dropped % mostDroppedAtOnce === 0) await new Promise((resume) => setImmediate(resume));
+      if (this.#lanes.busy(ref.connection, keyOf(session))) continue;
+      await this.#calls.apply(session, (now) => now && this.#drop(now, peer, cause));
+    }
+  }
+
+  #drop(session: Session, { ref }: Peer, cause: DropCause): CallEvent | Promise<CallEvent> {
+    const { offerer } = session.seats;
+    const other = opposite(offerer.connection === ref.connection && offerer.id === ref.id ? 'offerer' : 'answerer');
+    const seat = session.seats[other];
+    const present =
+      session.held?.[other] !== undefined ||
+      (seat !== null && this.#deps.cluster.presence.isConnected(seat, session.users[other]));
+    const as = (otherPresent: boolean): CallEvent => ({ type: 'drop', socket: ref, cause, otherPresent });
+    return present instanceof Promise ? present.then(as) : as(present);
+  }
+
+  async #orLater(peer: Peer, cause: DropCause | null, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      this.#owed.delete(peer); // a going is behind whatever else is owed
+      this.#owed.set(peer, cause);
+      if (this.#owed.size > mostOwed) {
+        this.#owed.delete(this.#owed.keys().next().value as Peer);
+        this.#deps.signals.bound('owed', {});
+      }
+      this.#retryLater();
+    }
+  }
+
+  #retryLater(): void {
+    if (this.#retrying) return;
+    this.#retrying = true;
+    this.#deps.clock.after(retryMs, () => {
+      this.#retry()
+        .catch((error) => this.#deps.signals.internalError('catching up with comings and goings', error))
+        .finally(() => {
+          this.#retrying = false;
+          if (this.#owed.size > 0) this.#retryLater();
+        });
+    });
+  }
+
+  async #retry(): Promise<void> {
+    const { cluster, delivery } = this.#deps;
+    while (this.#owed.size > 0 && cluster.liveness.mayAct()) {
+      const some = [...this.#owed].slice(0, retriedAtOnce);
+      for (const [peer] of some) this.#owed.delete(peer);
+      const left = this.#owed.size;
+      await Promise.all(
+        some.map(([peer, cause]) => {
+          if (cause !== null) return this.went(peer, cause);
+          return delivery.isConnected(peer.ref) ? this.came(peer) : undefined;
+        }),
+      );
+      if (this.#owed.size > left) return; // away again
+    }
+  }
+}

@@ -1,0 +1,246 @@
+// Runs what a step makes others hear, wherever their sockets are: here at once, on another instance in one message to it, and
+// what is for a seat that is held waits with its call. Knows no rule of a call and no transport. After docs/scale-out.md.
+import { type Address, type Namespace, type SocketRef, sameSocket, type UserId } from '../base/ids.js';
+import type { InboundEvent } from '../base/service.js';
+import type { CallKey, Effect, Role, ServerEvent, Session } from '../call/session.js';
+import type { Cluster } from '../cluster/cluster.js';
+import type { Kept, SessionStore } from '../store/store.js';
+import type { Signals } from '../telemetry/signals.js';
+import { type Delivery, refuse } from './deliver.js';
+import { type Emit, write } from './told.js';
+
+export interface ReachDeps {
+  readonly cluster: Cluster;
+  readonly delivery: Delivery;
+  readonly store: SessionStore;
+  readonly signals: Signals;
+}
+
+/** Where users of a step's effects are; null where that could not be asked for. */
+export type Whereabouts = ReadonlyMap<UserId, readonly SocketRef[] | Promise<readonly SocketRef[] | null>>;
+
+/** A step that is in force. */
+export interface Done {
+  readonly key: CallKey;
+  readonly before: Session | null;
+  readonly after: Session | null;
+  readonly effects: readonly Effect[];
+  /** Whoever is to be acknowledged or refused; undefined: nobody any more. */
+  readonly event: InboundEvent | undefined;
+  /** What was kept for seats that have a socket again, oldest first. */
+  readonly kept?: Readonly<Partial<Record<Role, readonly Kept[]>>> | undefined;
+}
+
+/** More follow a seat that moves from one instance to the next and again while a message is on its way. */
+const mostMoves = 4;
+const roles = ['offerer', 'answerer'] as const;
+
+export class Reach {
+  readonly #deps: ReachDeps;
+  /** Messages on their way to where a call keeps them, by call: they stay in order. */
+  readonly #keeping = new Map<string, Promise<void>>();
+
+  constructor(deps: ReachDeps) {
+    this.#deps = deps;
+  }
+
+  isHere(ref: SocketRef): boolean {
+    return ref.at === undefined || ref.at === this.#deps.cluster.liveness.address;
+  }
+
+  /** Where the users are whose every socket is to hear something. `known`: what was asked for already. */
+  find(effects: readonly Effect[], ns: Namespace, known?: ReadonlyMap<UserId, readonly SocketRef[]>): Whereabouts {
+    let found: Map<UserId, readonly SocketRef[] | Promise<readonly SocketRef[] | null>> | undefined;
+    for (const effect of effects) {
+      if (effect.kind !== 'emit' || 'socket' in effect.to) continue;
+      const { user } = effect.to;
+      if (found?.has(user)) continue;
+      found ??= new Map();
+      const { presence } = this.#deps.cluster;
+      found.set(user, known?.get(user) ?? presence.peek(ns, user) ?? presence.socketsOf(ns, user).catch(() => null));
+    }
+    return found ?? nobody;
+  }
+
+  /** A promise only where it is not known yet where a user is: everybody else, and the acknowledgement, does not wait for that. */
+  run(done: Done, found: Whereabouts): void | Promise<void> {
+    const { key, before, after, effects, event, kept } = done;
+    const out = new Outbox();
+    const call = after ?? before;
+    if (kept && after) this.#handOver(after, kept, out);
+    let pending: { readonly effect: EmitEffect; readonly sockets: Promise<readonly SocketRef[] | null> }[] | undefined;
+    for (const effect of effects) {
+      switch (effect.kind) {
+        case 'emit': {
+          if ('socket' in effect.to) {
+            this.#tell(after, effect.to.socket, effect.event, effect.arg, out);
+            break;
+          }
+          const sockets = found.get(effect.to.user) ?? null;
+          if (sockets instanceof Promise) {
+            pending ??= [];
+            pending.push({ effect, sockets });
+          } else this.#tellAll(effect, sockets, key.ns, out);
+          break;
+        }
+        case 'ack':
+          event?.ack(effect.arg);
+          break;
+        case 'refuse':
+          if (event) refuse(event, effect.refusal, this.#deps.delivery, this.#deps.signals);
+          break;
+        case 'candidate-dropped':
+          this.#deps.signals.candidateDropped(effect.why);
+          break;
+      }
+    }
+    if (call) this.#send(out, call, before, after);
+    if (!pending || !call) return undefined;
+    return this.#later(pending, call, before, after);
+  }
+
+  /** A message from another instance for a socket that is not here any more: its seat may have moved. */
+  async follow(key: CallKey, callId: string, ref: SocketRef, event: ServerEvent, arg: unknown): Promise<void> {
+    const session = await this.#deps.store.get(key);
+    if (session?.callId !== callId) return;
+    const role = roles.find((r) => session.moved?.[r] && session.seats[r]?.at !== ref.at) ?? heldSeat(session, ref);
+    const seat = role && session.seats[role];
+    if (!seat) return;
+    const out = new Outbox();
+    this.#tell(session, seat, event, arg, out);
+    this.#flush(out, session);
+  }
+
+  async #later(
+    pending: readonly { readonly effect: EmitEffect; readonly sockets: Promise<readonly SocketRef[] | null> }[],
+    call: Session,
+    before: Session | null,
+    after: Session | null,
+  ): Promise<void> {
+    const out = new Outbox();
+    for (const { effect, sockets } of pending) this.#tellAll(effect, await sockets, call.ns, out);
+    this.#flush(out, call, stands(before, after));
+  }
+
+  #tell(session: Session | null, ref: SocketRef, event: ServerEvent, arg: unknown, out: Outbox): void {
+    const role = session && heldSeat(session, ref);
+    if (session && role) this.#keep(session, role, { event, arg });
+    else if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
+    else out.add(ref.at as Address, [ref], event, arg);
+  }
+
+  #tellAll(effect: EmitEffect, sockets: readonly SocketRef[] | null, ns: Namespace, out: Outbox): void {
+    const { to, event, arg } = effect;
+    if ('socket' in to) return;
+    // Who could not be asked for is looked for by every instance among its own.
+    const all = sockets ?? this.#deps.delivery.socketsOf(ns, to.user);
+    if (sockets === null) out.everybody.push({ to, event, arg });
+    for (const ref of all) {
+      if (to.except.some((e) => e.id === ref.id && e.connection === ref.connection)) continue;
+      if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
+      else out.add(ref.at as Address, [ref], event, arg);
+    }
+  }
+
+  #handOver(session: Session, kept: NonNullable<Done['kept']>, out: Outbox): void {
+    for (const role of roles) {
+      const seat = session.seats[role];
+      for (const { event, arg } of kept[role] ?? []) if (seat) this.#tell(session, seat, event, arg, out);
+    }
+  }
+
+  #keep(session: Session, role: Role, message: Kept, moves = 0): void {
+    const k = `${session.ns}\n${session.conversationId}`;
+    const before = this.#keeping.get(k);
+    const keeping = (before ?? Promise.resolve())
+      .then(async () => {
+        const { kept, session: now } = await this.#deps.store.keep(session, role, message);
+        const seat = now?.callId === session.callId ? now.seats[role] : null;
+        if (kept || !now || !seat || now.lost[role]) return;
+        // The seat has a socket meanwhile, or is held anew.
+        if (now.held?.[role] !== undefined && moves < mostMoves) {
+          this.#keep(now, role, message, moves + 1);
+          return;
+        }
+        const out = new Outbox();
+        this.#tell({ ...now, held: undefined }, seat, message.event, message.arg, out);
+        this.#flush(out, now);
+      })
+      .catch((error) => this.#deps.signals.internalError('keeping a message for a held seat', error))
+      .finally(() => {
+        if (this.#keeping.get(k) === keeping) this.#keeping.delete(k);
+      });
+    this.#keeping.set(k, keeping);
+  }
+
+  /** Whoever holds a seat of a call that has changed hears of that as well. */
+  #send(out: Outbox, call: Session, before: Session | null, after: Session | null): void {
+    if (before !== after) {
+      for (const session of [before, after]) {
+        if (!session) continue;
+        for (const role of roles) {
+          const at = session.seats[role]?.at;
+          if (at !== undefined && at !== this.#deps.cluster.liveness.address) out.note(at);
+        }
+      }
+    }
+    this.#flush(out, call, stands(before, after));
+  }
+
+  #flush(out: Outbox, call: Session, session?: Session | null | 'ask'): void {
+    if (out.isEmpty) return;
+    const { broker } = this.#deps.cluster;
+    const { ns, conversationId, callId, version } = call;
+    const told = { ns, conversationId, callId, version, ...(session === undefined ? {} : { session }) };
+    for (const [at, emits] of out.byAddress) broker.send(at, { topic: 'call', body: write({ ...told, emits }) });
+    if (out.everybody.length > 0) {
+      broker.sendAll({ topic: 'call', body: write({ ...told, emits: out.everybody }) });
+    }
+  }
+}
+
+type EmitEffect = Extract<Effect, { kind: 'emit' }>;
+
+/** What one step has for each other instance. */
+class Outbox {
+  readonly byAddress = new Map<Address, Emit[]>();
+  readonly everybody: Emit[] = [];
+
+  get isEmpty(): boolean {
+    return this.byAddress.size === 0 && this.everybody.length === 0;
+  }
+
+  note(at: Address): void {
+    if (!this.byAddress.has(at)) this.byAddress.set(at, []);
+  }
+
+  add(at: Address, to: readonly SocketRef[], event: string, arg: unknown): void {
+    const emits = this.byAddress.get(at);
+    if (!emits) {
+      this.byAddress.set(at, [{ to, event, arg }]);
+      return;
+    }
+    const last = emits.at(-1);
+    // What rings many devices is written once.
+    if (last && last.event === event && last.arg === arg && !('user' in last.to)) {
+      emits[emits.length - 1] = { ...last, to: [...last.to, ...to] };
+    } else emits.push({ to, event, arg });
+  }
+}
+
+const nobody: Whereabouts = new Map();
+
+/** The seat that this socket had and that waits for its user's next one. */
+function heldSeat(session: Session, ref: SocketRef): Role | undefined {
+  if (!session.held) return undefined;
+  return roles.find((role) => {
+    const seat = session.seats[role];
+    return session.held?.[role] !== undefined && seat !== null && sameSocket(seat, ref);
+  });
+}
+
+/** How a changed call is told: candidates and a kept offer, which may be large, stay where they are. */
+function stands(before: Session | null, after: Session | null): Session | null | 'ask' | undefined {
+  if (before === after) return undefined;
+  return after === null || (after.candidates.length === 0 && after.keptOffer === null) ? after : 'ask';
+}
