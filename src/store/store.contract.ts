@@ -1,7 +1,7 @@
 // What every session store must do, whatever it keeps sessions in: run over each driver by its own test file.
 // Knows no driver, and of a session only its key, version, seats, users and state.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
+import type { Address, ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Session, State } from '../call/session.js';
 import type { SessionStore } from './store.js';
 
@@ -320,18 +320,22 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
   });
 }
 
-const socket = (id: string, connection = 1): SocketRef => ({
+/** Where the sockets of these sessions are: the store's own address. A store of one instance does not look at it. */
+export const HERE = 'here' as Address;
+
+export const socket = (id: string, connection = 1, at: Address = HERE): SocketRef => ({
   ns: '/' as Namespace,
   id: id as SocketId,
   connection: connection as ConnectionNumber,
+  at,
 });
 
-const users = (offerer: string, answerer: string): Session['users'] => ({
+export const users = (offerer: string, answerer: string): Session['users'] => ({
   offerer: offerer as UserId,
   answerer: answerer as UserId,
 });
 
-const sessionOf = (change: Partial<Session> = {}): Session => ({
+export const sessionOf = (change: Partial<Session> = {}): Session => ({
   ns: '/' as Namespace,
   conversationId: 'c-1' as ConversationId,
   callId: 'call-1',
@@ -349,7 +353,7 @@ const sessionOf = (change: Partial<Session> = {}): Session => ({
   ...change,
 });
 
-async function listed(store: SessionStore): Promise<Session[]> {
+export async function listed(store: SessionStore): Promise<Session[]> {
   const found: Session[] = [];
   for await (const session of store.all()) found.push(session);
   return found;

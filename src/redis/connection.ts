@@ -1,0 +1,324 @@
+// Redis through ioredis, set so that nothing is queued or repeated behind our back: what has no answer within a second fails, and who
+// asked decides. Knows nothing of what is kept there. Batching is our own: ioredis's automatic pipelines hold the next batch back until
+// the last one is answered, which would make two round trips out of one.
+import { createHash } from 'node:crypto';
+import { Redis as Client, Cluster, type RedisOptions } from 'ioredis';
+import { keyOf } from './keys.js';
+import { type RedisPlace, shownPlace } from './place.js';
+import { type Arg, type Redis, RedisAway, type Script } from './redis.js';
+import { meaningOf, plain } from './replies.js';
+
+/** Part of `Signals`. */
+export interface RedisSignals {
+  redis(well: boolean, why: string): void;
+  roundTrip(name: string, ms: number): void;
+}
+
+export interface ConnectOptions {
+  readonly place: RedisPlace;
+  /** In front of every key. */
+  readonly prefix: string;
+  /** Certificates (PEM) by which the server is trusted over TLS; the system's where it isn't given. */
+  readonly ca?: string | undefined;
+  readonly signals?: RedisSignals | undefined;
+}
+
+/** Milliseconds that a command may take. */
+const TIMEOUT = 1_000;
+/** Milliseconds without a byte, while an answer is due, until a connection counts as dead. */
+const SILENCE = 1_500;
+const PROBE_EVERY = 500;
+/** Commands without an answer: a second's worth at ten times the load that one process can serve. Above that they fail at once. */
+const MOST_PENDING = 20_000;
+const MOST_PENDING_BYTES = 64 * 1024 * 1024;
+
+/** Resolves with the first answer of Redis, or after a second without: it goes on trying then, and `well` says so. */
+export async function connectRedis({ place, prefix, ca, signals }: ConnectOptions): Promise<Redis> {
+  const cluster = place.kind === 'cluster';
+  const client = open(place, ca, { commandTimeout: TIMEOUT, socketTimeout: SILENCE });
+  const cork = corked(client);
+  const shas = new Map<Script, string>();
+  /** Scripts that this connection's server has. A Cluster has several servers: there the first EVALSHA of each finds out. */
+  const loaded = new Set<string>();
+  const listeners = new Set<(well: boolean) => void>();
+  let well = false;
+  let why = 'not connected yet';
+  let closed = false;
+  let pending = 0;
+  let pendingBytes = 0;
+  let probing = false;
+
+  function set(next: boolean, reason: string): void {
+    why = reason;
+    if (next === well || closed) return;
+    well = next;
+    if (!well) probeSoon(0);
+    signals?.redis(well, reason);
+    for (const listener of [...listeners]) listener(well);
+  }
+
+  /** Asks until it answers: what can't be written can't be used either, so it is a write. */
+  function probeSoon(ms: number): void {
+    if (probing || closed) return;
+    probing = true;
+    setTimeout(async () => {
+      if (client.status === 'ready') {
+        try {
+          await client.set(keyOf(prefix, 'probe', 'live'), '1', 'PX', 1_000);
+          set(true, 'answers');
+        } catch (error) {
+          set(false, reasonOf(error));
+        }
+      }
+      probing = false;
+      if (!well) probeSoon(PROBE_EVERY);
+    }, ms).unref();
+  }
+
+  client.on('error', (error: Error) => {
+    if (!well) why = plain(error.message);
+  });
+  client.on('close', () => {
+    loaded.clear();
+    set(false, well ? 'the connection broke' : why);
+  });
+  client.on('ready', () => {
+    loaded.clear();
+    probeSoon(0);
+  });
+
+  async function ask(name: string, args: readonly Arg[], send: () => Promise<unknown>): Promise<unknown> {
+    // One server of a Cluster can be away and the others there.
+    if (closed || (!well && !cluster)) throw new RedisAway(closed ? 'closed' : why, false);
+    let size = 0;
+    for (const arg of args) size += typeof arg === 'number' ? 8 : arg.length;
+    if (pending >= MOST_PENDING || pendingBytes + size > MOST_PENDING_BYTES)
+      throw new RedisAway('too much is waiting for its answer', false);
+    pending += 1;
+    pendingBytes += size;
+    cork();
+    const started = performance.now();
+    try {
+      const answer = await send();
+      signals?.roundTrip(name, performance.now() - started);
+      return answer;
+    } catch (error) {
+      const meant = meaningOf(error);
+      if (meant instanceof RedisAway) {
+        // Of a Cluster the probe says whether that is one server or all that we need.
+        if (cluster) probeSoon(0);
+        else set(false, meant.message);
+      }
+      throw meant;
+    } finally {
+      pending -= 1;
+      pendingBytes -= size;
+    }
+  }
+
+  function evaluate(script: Script, keys: readonly string[], args: readonly Arg[]): Promise<unknown> {
+    let sha = shas.get(script);
+    if (!sha) {
+      sha = createHash('sha1').update(script.lua).digest('hex');
+      shas.set(script, sha);
+    }
+    const known = sha;
+    if (cluster || loaded.has(known))
+      return client.evalsha(known, keys.length, ...keys, ...args).catch((error: unknown) => {
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+        return client.eval(script.lua, keys.length, ...keys, ...args);
+      });
+    // What is sent behind this on the same connection finds the script there.
+    loaded.add(known);
+    return client.eval(script.lua, keys.length, ...keys, ...args);
+  }
+
+  const waiting = waitingConnection(() => open(place, ca, {}));
+  listeners.add((now) => {
+    if (now) waiting.refresh();
+  });
+
+  client.connect().catch((error: unknown) => {
+    why = reasonOf(error);
+    probeSoon(PROBE_EVERY);
+  });
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      listeners.delete(done);
+      clearTimeout(timer);
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      if (!well) signals?.redis(false, why);
+      done();
+    }, TIMEOUT);
+    listeners.add(done);
+  });
+
+  return {
+    shown: shownPlace(place),
+    ordered: !cluster,
+    key: (kind, tag) => keyOf(prefix, kind, tag),
+    run: (script, keys, args) => ask(script.name, [...keys, ...args], () => evaluate(script, keys, args)),
+    call: (command, ...args) =>
+      ask(command.toLowerCase(), args, () => client.call(command, ...args) as Promise<unknown>),
+    waiting: (command, ...args) => waiting.ask(command, args),
+    well: () => well,
+    onWell(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async close() {
+      closed = true;
+      well = false;
+      listeners.clear();
+      client.disconnect();
+      waiting.close();
+    },
+  };
+}
+
+const reasonOf = (error: unknown): string => {
+  const meant = meaningOf(error);
+  return meant instanceof Error ? plain(meant.message) : 'unknown';
+};
+
+type AnyClient = Client | Cluster;
+
+/** Not connected yet. */
+function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions): AnyClient {
+  const tls = place.tls ? { tls: ca === undefined ? {} : { ca } } : {};
+  const again = (times: number): number =>
+    Math.min(50 * 2 ** Math.min(times, 4), 400) + Math.floor(Math.random() * 100);
+  const common: RedisOptions = {
+    ...timeouts,
+    ...tls,
+    ...(place.username === undefined ? {} : { username: place.username }),
+    ...(place.password === undefined ? {} : { password: place.password }),
+    lazyConnect: true,
+    connectTimeout: TIMEOUT,
+    connectionName: 'sigfig',
+    disableClientInfo: true,
+    keepAlive: 5_000,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    // What had no answer when the connection broke fails then, and not with a later connection.
+    maxRetriesPerRequest: 0,
+    // A master that was made a replica: ask the Sentinels, or the name, again.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+  };
+  if (place.kind === 'cluster') {
+    const cluster = new Cluster([...place.nodes], {
+      lazyConnect: true,
+      redisOptions: common,
+      enableOfflineQueue: false,
+      clusterRetryStrategy: again,
+      slotsRefreshTimeout: TIMEOUT,
+      slotsRefreshInterval: 2_000,
+      // These two would send again what may have been executed.
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+    });
+    // A connection that is being made takes one command and no second: make it before it is needed.
+    cluster.on('+node', (node: Client) => {
+      setImmediate(() => {
+        if (node.status === 'wait') node.connect().catch(saidByNodeError);
+      });
+    });
+    return cluster;
+  }
+  const [first] = place.nodes;
+  const where: RedisOptions =
+    place.kind === 'single'
+      ? { ...first }
+      : {
+          sentinels: [...place.nodes],
+          name: place.master,
+          sentinelRetryStrategy: again,
+          sentinelCommandTimeout: TIMEOUT,
+          enableTLSForSentinelMode: place.tls,
+          ...(place.tls ? { sentinelTLS: tls.tls ?? {} } : {}),
+        };
+  return new Client({ ...common, ...where, db: place.db, retryStrategy: again });
+}
+
+/** The pool of a Cluster removes a node that can't be reached; commands for it fail with the reason. */
+const saidByNodeError = (): void => undefined;
+
+/** Holds back what is written in this turn of the event loop, so that it goes out in one piece. */
+function corked(client: AnyClient): () => void {
+  let held = false;
+  return () => {
+    if (held) return;
+    held = true;
+    const streams = (client instanceof Cluster ? client.nodes('master') : [client]).flatMap(
+      ({ stream }) => stream ?? [],
+    );
+    for (const stream of streams) stream.cork();
+    setImmediate(() => {
+      held = false;
+      for (const stream of streams) stream.uncork();
+    });
+  };
+}
+
+/** A second connection, made when it is first asked, for commands that wait at the server. */
+function waitingConnection(make: () => AnyClient) {
+  let client: AnyClient | undefined;
+  let asked = 0;
+  let closed = false;
+
+  /** Resolves once it can be asked; fails after a second. */
+  async function ready(): Promise<AnyClient> {
+    if (closed) throw new RedisAway('closed', false);
+    if (!client) {
+      client = make();
+      client.on('error', saidByWhoAsks);
+      client.connect().catch(saidByWhoAsks);
+    }
+    const made = client;
+    if (made.status === 'ready') return made;
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        made.removeListener('ready', up);
+        reject(new RedisAway('not connected', false));
+      }, TIMEOUT);
+      const up = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      made.once('ready', up);
+    });
+    return made;
+  }
+
+  return {
+    async ask(command: string, args: readonly Arg[]): Promise<unknown> {
+      const made = await ready();
+      const at = args.findIndex((arg) => typeof arg === 'string' && arg.toUpperCase() === 'BLOCK');
+      const waits = Number(args[at + 1] ?? 0);
+      asked += 1;
+      // Half a connection says nothing: an answer is due once the wait is over.
+      const timer = setTimeout(() => made.disconnect(true), waits + SILENCE);
+      try {
+        return await made.call(command, ...args);
+      } catch (error) {
+        throw meaningOf(error);
+      } finally {
+        asked -= 1;
+        clearTimeout(timer);
+      }
+    },
+    /** Redis was away: what waits there may wait on a connection that is dead. */
+    refresh(): void {
+      if (client && (asked > 0 || client.status !== 'ready')) client.disconnect(true);
+    },
+    close(): void {
+      closed = true;
+      client?.disconnect();
+    },
+  };
+}
+
+/** A command that can't be sent, or has no answer, fails with the reason. */
+const saidByWhoAsks = (): void => undefined;
