@@ -146,7 +146,7 @@ describe('a change on one of several instances', () => {
     );
     expect(outcomes.map(numberOf).sort()).toEqual([2, 3, 4]);
     await expect.poll(() => inForce(all), within).toEqual([4, 4, 4]);
-    for (const { routes } of all) for (const group of groups) expect(routes.table.mode('/', group)).toBe('new');
+    for (const { routes } of all) for (const group of groups) expect(routes.table.summary).toContain(`${group} new`);
     chained(await logged());
   });
 
@@ -170,7 +170,6 @@ describe('a start', () => {
     expect((await logged()).map(({ kind }) => kind)).toEqual(['start']);
     expect(all.map(percent)).toEqual(names.map(() => 5));
     expect(all.flatMap(({ told }) => told('routesRejected'))).toEqual([]);
-    expect(all.flatMap(({ told }) => told('routesLoaded')).filter(([, , changed]) => changed)).toHaveLength(1);
   });
 
   test('with an empty log and no file leaves everything to the legacy', async () => {
