@@ -15,9 +15,9 @@ const from = (before: string, after: string) => differences(tableOf(before), tab
 
 const connected = fakeConnected({ '/': ['alice', 'bob', 'carol'], '/calls': ['dora'] }, { unverified: { '/': 2 } });
 const calls = fakeCalls([call('a', 'legacy'), call('b', 'new'), call('c', 'new', '/calls')]);
-const planned = (before: string, after: string, ends?: Ends) =>
+const planned = (before: string, after: string, ends?: Ends, several = 1) =>
   livePlan(
-    { connected, calls },
+    { connected, calls, instances: { all: async () => Array(several).fill({}) } },
     { from: 1, before: tableOf(before), after: tableOf(after), differences: from(before, after), ends },
   );
 const lifecycle = (route: string) => `{ /: { call-lifecycle: ${route} } }`;
@@ -236,6 +236,13 @@ it('a table of any size gets a bounded number of lines', async () => {
   expect(plan.differences).toHaveLength(180);
   expect(plan.lines.length).toBeLessThan(20);
   expect(plan.lines).toContain('and moves otherwise in 54 more ways');
+});
+
+it('of several instances, that it counts on one of them', async () => {
+  const line = 'of 3 instances, users and calls of the legacy are counted on this one only';
+  expect((await planned(lifecycle('legacy'), lifecycle('new'), undefined, 3)).lines.at(-1)).toBe(line);
+  const still = '{ mode: new, fallback: refuse }';
+  expect((await planned(lifecycle('new'), lifecycle(still), undefined, 3)).lines).not.toContain(line);
 });
 
 describe('calls of the new path are concerned by what takes something back from it', () => {

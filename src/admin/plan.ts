@@ -32,6 +32,8 @@ export interface Connected {
 export interface PlanDeps {
   readonly connected: Connected;
   readonly calls: Pick<LiveCalls, 'byNamespace'>;
+  /** Of which this is one; users, and calls of the legacy, are those of this one. */
+  readonly instances: { all(): Promise<readonly unknown[]> };
 }
 
 /** Calls of the new path that a change ends, by namespace: those that it would end, or how many it has ended. */
@@ -46,7 +48,7 @@ interface Asked {
   readonly ends?: Ends | undefined;
 }
 
-export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Promise<PlanBody> {
+export async function livePlan({ connected, calls, instances }: PlanDeps, asked: Asked): Promise<PlanBody> {
   const { from, before, after, differences, ends } = asked;
   const names = namespaceNames(before, after);
   const moving = differences.filter(moves);
@@ -83,7 +85,10 @@ export async function livePlan({ connected, calls }: PlanDeps, asked: Asked): Pr
   if (lines.length === 0) lines.push('changes nothing: the table is already like that');
   for (const path of ['legacy', 'new'] as const) if (staying[path] > 0) lines.push(stayingLine(staying[path], path));
   if (figures.endedCalls > 0) lines.push(`ends ${counted(figures.endedCalls, 'live call')} of the new path at once`);
-  return { ...figures, lines: [...lines, ...unservableLines(unservable)] };
+  const several = moving.length > 0 ? (await instances.all()).length : 1;
+  const whose =
+    several > 1 ? [`of ${several} instances, users and calls of the legacy are counted on this one only`] : [];
+  return { ...figures, lines: [...lines, ...unservableLines(unservable), ...whose] };
 }
 
 /** Where the numbers could not be had. */
