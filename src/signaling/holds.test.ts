@@ -1,15 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { userOf } from '../call/call.fixtures.js';
 import { HELD_MS, Holds } from './holds.js';
 import { at, call, several } from './several.fixture.js';
 
 function world() {
   const base = several();
-  const told: string[] = [];
-  const holds = new Holds({
-    ...base,
-    tell: (_call, sockets, { event }) => told.push(...sockets.map(({ id, at: where }) => `${event} > ${id}@${where}`)),
-  });
-  return { ...base, holds, told };
+  const holds = new Holds(base);
+  return { ...base, holds, told: base.log };
 }
 
 describe('before a connection is closed', () => {
@@ -76,6 +73,20 @@ describe('a call that ends while a seat of it is held', () => {
     the.connect('O4@other');
     await the.advance(500);
     expect(the.told).toHaveLength(2);
+  });
+
+  it('hears of the end that its peer made', async () => {
+    const the = world();
+    await the.seat(moving(the));
+    the.connect('A1@other');
+    await the.calls.apply(
+      moving(the),
+      (now) => now && { type: 'call-end', by: { user: userOf('A'), socket: at('A1@other') } },
+    );
+    expect(the.session('1')).toBeNull();
+    the.connect('O3@here');
+    await the.advance(500);
+    expect(the.told).toEqual(['call-ended > O3@here']);
   });
 
   it('is told no more once the seat would not be held, or its conversation has another call', async () => {

@@ -8,9 +8,13 @@ import type { Kept } from '../store/store.js';
 import type { CallsDeps, Make } from './calls.js';
 
 export interface HoldsDeps extends Pick<CallsDeps, 'store' | 'cluster' | 'signals' | 'clock'> {
-  readonly calls: { apply(key: CallKey, make: Make): Promise<unknown> };
-  /** Brings a message of a call to these sockets, wherever they are. */
-  tell(call: Session, sockets: readonly SocketRef[], message: Kept): void;
+  readonly calls: {
+    apply(key: CallKey, make: Make): Promise<unknown>;
+    readonly reach: {
+      tell(call: Session, sockets: readonly SocketRef[], message: Kept): void;
+      owe: ((session: Session, role: Role, message: Kept) => void) | undefined;
+    };
+  };
 }
 
 /** How long a seat waits for its user's next socket; a browser is back within one or two seconds. Milliseconds. */
@@ -25,8 +29,10 @@ export class Holds {
   readonly #deps: HoldsDeps;
   #owed = 0;
 
+  /** Is asked for what is owed from here on. */
   constructor(deps: HoldsDeps) {
     this.#deps = deps;
+    deps.calls.reach.owe = (session, role, message) => this.owe(session, role, message);
   }
 
   /** Resolves once the seats of these sockets are held, or can't be in time: then closing them is a loss as any other. Never rejects. */
@@ -70,7 +76,8 @@ export class Holds {
   }
 
   async #watch(session: Session, user: UserId, seat: SocketRef | null, until: number, message: Kept): Promise<void> {
-    const { clock, store, tell } = this.#deps;
+    const { clock, store, calls } = this.#deps;
+    const tell = calls.reach.tell.bind(calls.reach);
     let known = await this.#sockets(session, user);
     if (known)
       tell(

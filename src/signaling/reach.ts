@@ -40,6 +40,9 @@ export class Reach {
   /** Messages on their way to where a call keeps them, by call: they stay in order. */
   readonly #keeping = new Map<string, Promise<void>>();
 
+  /** The call is over, so that nothing can be kept with it, and this is for a seat that was held (`holds.ts`). */
+  owe: ((session: Session, role: Role, message: Kept) => void) | undefined;
+
   constructor(deps: ReachDeps) {
     this.#deps = deps;
   }
@@ -73,7 +76,9 @@ export class Reach {
       switch (effect.kind) {
         case 'emit': {
           if ('socket' in effect.to) {
-            this.#tell(after, effect.to.socket, effect.event, effect.arg, out);
+            const owed = before && !after && heldSeat(before, effect.to.socket);
+            if (owed) this.owe?.(before, owed, { event: effect.event, arg: effect.arg });
+            else this.#tell(after, effect.to.socket, effect.event, effect.arg, out);
             break;
           }
           const sockets = found.get(effect.to.user) ?? null;
@@ -97,6 +102,13 @@ export class Reach {
     if (call) this.#send(out, call, before, after);
     if (!pending || !call) return undefined;
     return this.#later(pending, call, before, after);
+  }
+
+  /** A message of a call to these very sockets, wherever they are. */
+  tell(call: Session, sockets: readonly SocketRef[], { event, arg }: Kept): void {
+    const out = new Outbox();
+    for (const ref of sockets) this.#tell(null, ref, event, arg, out);
+    this.#flush(out, call);
   }
 
   /** A message from another instance for a socket that is not here any more: its seat may have moved. */
