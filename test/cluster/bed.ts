@@ -41,6 +41,8 @@ export interface BedOptions {
   readonly args?: readonly string[];
   readonly legacyArgs?: readonly string[];
   readonly redisArgs?: readonly string[];
+  /** A Redis of the test's own (Sentinel, Cluster) instead: instances reach it by themselves, no link stands between. */
+  readonly over?: string;
 }
 
 export async function startBed({
@@ -49,6 +51,7 @@ export async function startBed({
   args = [],
   legacyArgs = [],
   redisArgs = [],
+  over,
 }: BedOptions = {}): Promise<Bed> {
   const all = await processes();
   const clients = new Set<Client>();
@@ -74,7 +77,14 @@ export async function startBed({
     const add = async (name: string, more: readonly string[] = []): Promise<Instance> => {
       const link = await startLink(redis.port);
       links.push(link);
-      const process = await all.proxy(legacy.url, routes, ['--redis', link.url, '--instance', name, ...args, ...more]);
+      const process = await all.proxy(legacy.url, routes, [
+        '--redis',
+        over ?? link.url,
+        '--instance',
+        name,
+        ...args,
+        ...more,
+      ]);
       const instance = { ...process, name, link };
       instances.push(instance);
       return instance;
