@@ -1,17 +1,21 @@
 // The only place that chooses drivers and wires the parts: configuration in, a running proxy out. Nothing else may know
 // both a room and its neighbours' insides.
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
+import { randomInt, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startAdmin } from './admin/http.js';
 import { thisInstance } from './admin/instance.js';
 import { createInstances } from './admin/instances.js';
 import { CannotStart } from './base/cannot-start.js';
-import { systemClock } from './base/clock.js';
+import { type Clock, systemClock } from './base/clock.js';
+import { Unavailable } from './base/unavailable.js';
 import { alone } from './cluster/alone.js';
+import type { Cluster } from './cluster/cluster.js';
+import { redisCluster } from './cluster/redis.js';
 import { trusts } from './config/values.js';
 import type { Config } from './config.js';
 import { Guard } from './control/guard.js';
 import { openRouteLog } from './control/open-log.js';
+import { redisRouteLog } from './control/redis-log.js';
 import { createRoutes } from './control/routes.js';
 import { createMemberSource } from './identity/ask-members.js';
 import { createTicketSource } from './identity/ask-ticket.js';
@@ -25,16 +29,28 @@ import { Listener } from './proxy/listener.js';
 import { PollingSessions } from './proxy/polling.js';
 import { Registry } from './proxy/registry.js';
 import { Upstreams } from './proxy/upstreams.js';
+import { connectRedis } from './redis/connection.js';
+import type { Redis } from './redis/redis.js';
+import { Holds } from './signaling/holds.js';
 import { createLiveCalls } from './signaling/live-calls.js';
 import { dueAt, startReaper } from './signaling/reaper.js';
+import { Recovery } from './signaling/recovery.js';
 import { Signaling } from './signaling/signaling.js';
 import { memorySessionStore } from './store/memory.js';
+import { redisSessionStore } from './store/redis.js';
+import type { SessionStore } from './store/store.js';
 import { createSignals } from './telemetry/create.js';
 import { createLive } from './telemetry/live.js';
 import type { Logger } from './telemetry/log.js';
 import { startMetrics } from './telemetry/metrics.js';
+import type { Signals } from './telemetry/signals.js';
 import { createTimelines } from './telemetry/timelines.js';
 import { version } from './version.js';
+
+/** How often the instance that leads looks for calls whose time has come; an index has them. Milliseconds. */
+const REAP_EVERY = 1_000;
+/** For handing over what a drain has left, some thousand calls at the most; milliseconds. */
+const LEAVE_WITHIN = 3_000;
 
 /** @throws CannotStart, or the system's error where an address can't be taken. Whatever had started is closed again. */
 export async function compose(config: Config, logger: Logger): Promise<Running> {
@@ -47,25 +63,31 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       onError: (error) => logger.error({ err: error }, 'metrics listener'),
     });
     closing.push(() => metrics.close());
-    const store = memorySessionStore(dueAt(config.rejoinTimeoutMs));
+    const registry = new Registry();
     const sizes: Record<string, () => number> = {};
     const timelines = createTimelines({ clock });
     const guard = new Guard({ clock });
     closing.push(() => guard.close());
     const live = createLive(clock);
+    let shared: Shared | undefined;
     const signals = createSignals({
       logger,
       meter: metrics.meter,
-      gauges: { callsByState: () => store.count(), guard: () => guard.states(), sizes },
+      gauges: { callsByState: () => shared?.store.count() ?? {}, guard: () => guard.states(), sizes },
       also: [live.signals, timelines.signals, guard.signals],
     });
 
+    shared = await share(config, registry, signals, clock);
+    const { store, cluster, redis } = shared;
+    closing.push(shared.close);
     const routes = await createRoutes({
-      log: await openRouteLog({
-        file: config.routes,
-        log: config.routesLog,
-        tell: (level, line) => logger[level]({ event: 'routes-log' }, line),
-      }),
+      log: redis
+        ? redisRouteLog({ redis, cluster, clock })
+        : await openRouteLog({
+            file: config.routes,
+            log: config.routesLog,
+            tell: (level, line) => logger[level]({ event: 'routes-log' }, line),
+          }),
       file: config.routes,
       signals,
       clock,
@@ -88,8 +110,6 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     });
     closing.push(() => memberships.close());
 
-    const registry = new Registry();
-    const cluster = alone(registry, `${hostname()}-${process.pid}`);
     const signaling = new Signaling({
       store,
       cluster,
@@ -108,14 +128,20 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       clock,
       signals,
       interval: config.reapIntervalMs,
-      callsEvery: config.reapIntervalMs,
+      callsEvery: redis ? REAP_EVERY : config.reapIntervalMs,
       rejoinTimeout: config.rejoinTimeoutMs,
     });
     closing.push(() => reaper.close());
 
+    const life = { store, cluster, delivery: registry, signals, clock, calls: signaling.calls };
+    const recovery = new Recovery({ ...life, connections: () => registry.connections() });
+    closing.push(() => recovery.close());
+    const holds = new Holds(life);
+
     const connections = createConnections({
       services: [signaling],
       registry,
+      ...(redis ? { at: cluster.liveness.address, before: randomInt(2 ** 20) * 2 ** 32 } : {}),
       verifier: createTokenVerifier(keys, { clock, userClaim: config.userClaim }),
       tokenFrom: config.tokenFrom,
       signals,
@@ -140,6 +166,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       listener,
       delayMs: config.drainDelayMs,
       overMs: config.drainMs,
+      ...(redis ? { before: (sockets) => holds.hold(sockets) } : {}),
       changed: () => void cluster.liveness.renew().catch(() => undefined), // within a second, once Redis is back
       signals,
     });
@@ -168,8 +195,8 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       live,
       guard,
       connected: registry,
-      instances: createInstances({ self, cluster, shared: false, drain, signals }),
-      redis: () => null,
+      instances: createInstances({ self, cluster, shared: redis !== undefined, drain, signals }),
+      redis: () => (redis ? { address: redis.shown, reachable: redis.well() } : null),
       legacy: () => upstreams.all.map(({ url, up, reached }) => ({ url, reachable: up && reached })),
       signals,
       isReady: () => {
@@ -177,7 +204,9 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
           ...(drain.state().draining ? ['draining'] : []),
           ...(upstreams.anyReached() ? [] : ['no legacy is reachable']),
         ];
-        return { ready: reasons.length === 0, reasons };
+        // What the legacy serves does not need it.
+        const also = !redis || redis.well() ? [] : ["Redis can't be reached: events of the new path are refused"];
+        return { ready: reasons.length === 0, reasons: [...reasons, ...also] };
       },
       onError: (error) => signals.internalError('admin', error),
     });
@@ -192,6 +221,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       metricsUrl: metrics.url,
       async drain() {
         await drain.finish();
+        if (redis) await leave(recovery, cluster, signals);
         await closeAll();
       },
       kill() {
@@ -202,6 +232,65 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     for (const close of closing.reverse()) await close();
     throw error;
   }
+}
+
+interface Shared {
+  readonly store: SessionStore;
+  readonly cluster: Cluster;
+  /** Null: this is the only instance. */
+  readonly redis: Redis | null;
+  close(): Promise<void>;
+}
+
+/** Where calls live and who else serves them: in this process alone, or in the Redis that several share. */
+async function share(
+  { redis: given, instance, rejoinTimeoutMs }: Config,
+  registry: Registry,
+  signals: Signals,
+  clock: Clock,
+): Promise<Shared> {
+  const due = dueAt(rejoinTimeoutMs);
+  if (!given) {
+    const store = memorySessionStore(due);
+    const cluster = alone(registry, `${instance}-${process.pid}`);
+    return { store, cluster, redis: null, close: () => store.close() };
+  }
+  const redis = await connectRedis({ ...given, signals });
+  const cluster = await redisCluster({ redis, name: instance, sockets: registry, signals, clock });
+  const { liveness } = cluster;
+  const store = redisSessionStore({
+    redis,
+    address: liveness.address,
+    id: () => liveness.id,
+    mayAct: () => liveness.mayAct(),
+    isLivingId: (id) => liveness.isLivingId(id),
+    dueAt: due,
+    signals,
+  });
+  return {
+    store,
+    cluster,
+    redis,
+    async close() {
+      await store.close();
+      await cluster.close();
+      await redis.close();
+    },
+  };
+}
+
+/** So that nobody has to find out that this instance is gone; without Redis they do, within seconds. */
+async function leave(recovery: Recovery, { liveness }: Cluster, signals: Signals): Promise<void> {
+  const late = sleep(LEAVE_WITHIN, 'late', { ref: false });
+  const handed = recovery.handOver().then(
+    () => 'handed over',
+    (error: unknown) => {
+      if (!(error instanceof Unavailable)) signals.internalError('leaving', error);
+      return 'away';
+    },
+  );
+  // What could not be handed over must be found.
+  if ((await Promise.race([handed, late])) === 'handed over') await liveness.leave();
 }
 
 function membershipSource(config: Config, upstreams: Upstreams): MembershipSource {
