@@ -1,0 +1,170 @@
+// nginx and HAProxy with the files of deploy/ in front of two sigfig processes: a polling session stays on its instance, so do its
+// upgrade and several of one browser; a draining instance gets no new session and keeps those it has until it closes them; a dead one
+// is left. Calls are served all the while, with the parties wherever the balancer put them.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Client, callsNew, connect, login, metric, until } from '../harness.js';
+import { type Processes, processes } from '../processes.js';
+import { type RedisServer, startRedis } from '../redis/server.js';
+import { type InFront, kinds, startInFront } from './in-front.js';
+
+type Proxy = Awaited<ReturnType<Processes['proxy']>>;
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis?.close());
+
+describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
+  let bed: Processes;
+  let legacy: { readonly url: string };
+  let instances: [Proxy, Proxy];
+  let front: InFront;
+
+  const start = (name: string, prefix: string) =>
+    bed.proxy(legacy.url, callsNew, [
+      ...['--redis', redis.url, '--redis-prefix', prefix, '--instance', name],
+      ...['--drain-delay', '2s', '--drain', '1s'],
+    ]);
+
+  beforeAll(async () => {
+    bed = await processes();
+    legacy = await bed.legacy();
+    instances = await Promise.all([start('a', `front-${kind}`), start('b', `front-${kind}`)]);
+    front = await startInFront(kind, instances);
+  });
+  afterAll(async () => {
+    await front?.close();
+    await bed?.close();
+  });
+
+  const open = ({ metrics }: Proxy) => metric(metrics, 'sigfig_connections');
+  const opened = ({ metrics }: Proxy) => metric(metrics, 'sigfig_connections_opened_total');
+  const upgraded = ({ metrics }: Proxy) => metric(metrics, 'sigfig_connections_upgraded_total');
+  const both = async (of: (proxy: Proxy) => Promise<number>): Promise<[number, number]> => [
+    await of(instances[0]),
+    await of(instances[1]),
+  ];
+  const sum = async (of: (proxy: Proxy) => Promise<number>) => (await both(of)).reduce((x, y) => x + y);
+  /** A browser that was on that instance before. HAProxy chooses by itself. */
+  const from = (name: 'a' | 'b') => ({ extraHeaders: { cookie: `other=1; sigfig=${name}` } });
+  const polling = { transports: ['polling'] };
+
+  /** A whole call; every event is served here, so every acknowledgement comes from the instance that has the session. */
+  async function call(a: Client, b: Client): Promise<void> {
+    const conversationId = `dm:${a.user}:${b.user}`;
+    expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true });
+    await b.next('call-offer');
+    expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]);
+    await a.next('call-answer');
+    for (let i = 0; i < 5; i++) {
+      expect(await a.ask('ice-candidate', { conversationId, iceCandidate: `from a ${i}` })).toEqual({ ok: true });
+      expect(await b.ask('ice-candidate', { conversationId, iceCandidate: `from b ${i}` })).toEqual({ ok: true });
+      expect(await b.next('ice-candidate')).toBe(`from a ${i}`);
+      expect(await a.next('ice-candidate')).toBe(`from b ${i}`);
+    }
+    expect(await b.ask('call-end', { conversationId })).toEqual({ ok: true });
+    expect(await a.next('call-ended')).toMatchObject({ conversationId, reason: 'hangup' });
+  }
+
+  it('keeps polling sessions on the instance that answered their handshake, on both instances', async () => {
+    const before = await both(opened);
+    const clients = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        connect(front.url, `poll-${kind}-${i}`, { ...polling, ...from(i % 2 ? 'b' : 'a') }),
+      ),
+    );
+    const after = await both(opened);
+    expect(after[0] - before[0] + after[1] - before[1]).toBe(8);
+    expect(Math.min(after[0] - before[0], after[1] - before[1])).toBeGreaterThanOrEqual(2);
+    const gone: string[] = [];
+    for (const { socket, user } of clients) socket.on('disconnect', (why) => gone.push(`${user}: ${why}`));
+    await Promise.all([0, 2, 4, 6].map((i) => call(clients[i]!, clients[i + 1]!)));
+    expect(gone).toEqual([]);
+    expect(await both(opened)).toEqual(after);
+    for (const client of clients) client.close();
+    await until(async () => (await sum(open)) === 0, 'they are gone');
+  });
+
+  it('leads the upgrade of a session to its instance, and WebSockets without polling to any', async () => {
+    const before = await sum(upgraded);
+    const clients = await Promise.all([
+      connect(front.url, `up-${kind}-0`, from('a')),
+      connect(front.url, `up-${kind}-1`, from('b')),
+      connect(front.url, `up-${kind}-2`, { transports: ['websocket'], ...from('b') }),
+    ]);
+    await until(async () => (await sum(upgraded)) === before + 2, 'two are upgraded');
+    const [a, b, c] = clients as [Client, Client, Client];
+    await call(a, b);
+    await call(b, c);
+    for (const client of clients) client.close();
+    await until(async () => (await sum(open)) === 0, 'they are gone');
+  });
+
+  it('carries plain HTTP, with bodies, and says whence it came', async () => {
+    expect(await login(front.url, `plain-${kind}`)).toMatch(/^ey/);
+    const body = 'x'.repeat(3_000_000);
+    const token = await login(front.url, `plain-${kind}`);
+    const answer = await fetch(`${front.url}/api/files`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'text/plain' },
+      body,
+    });
+    expect(answer.status).toBeLessThan(300);
+    const { id } = (await answer.json()) as { id: string };
+    const headers = { authorization: `Bearer ${token}` };
+    expect(await (await fetch(`${front.url}/api/files/${id}`, { headers })).text()).toBe(body);
+  });
+
+  it('leads nothing new to an instance that drains, keeps what it has, and no call sees a planned move', async () => {
+    const [a, b] = instances;
+    const moved = await Promise.all(
+      ['left', 'right'].map((name) =>
+        connect(front.url, `drain-${kind}-${name}`, {
+          ...polling,
+          ...from('a'),
+          reconnection: true,
+          reconnectionDelay: 20,
+        }),
+      ),
+    );
+    const [left, right] = moved as [Client, Client];
+    const conversationId = `dm:${left.user}:${right.user}`;
+    await left.ask('call-offer', { conversationId, offer: 'o' });
+    await right.next('call-offer');
+    await right.ask('call-answer', { conversationId, answer: 'a' });
+    await left.next('call-answer');
+
+    a.signal('SIGTERM');
+    await until(async () => !(await ready(a)), 'it drains');
+    // What it had goes on for --drain-delay: known sessions are served.
+    await Promise.all(moved.map((client) => client.ask('ice-candidate', { conversationId, iceCandidate: 'c' })));
+    // Whoever comes now, with the cookie of the one that drains, ends up on the other, as does all that it sends.
+    await until(async () => (await refusesNew(a)) || !(await ready(b)), 'it takes nothing new');
+    const late = await connect(front.url, `drain-${kind}-late`, { ...polling, ...from('a') });
+    await a.exited;
+    await until(() => moved.every(({ socket }) => socket.connected), 'they are back', 15_000);
+    await until(async () => (await open(b)) === 3, 'all are on the other instance', 15_000);
+    for (const client of moved) {
+      expect(await client.ask('ice-candidate', { conversationId, iceCandidate: 'after' })).toEqual({ ok: true });
+    }
+    expect(await left.ask('call-end', { conversationId })).toEqual({ ok: true });
+    await right.next('call-ended');
+    for (const { got } of moved) expect(got.map(({ event }) => event)).not.toContain('call-peer-disconnected');
+    for (const client of [...moved, late]) client.close();
+    instances[0] = a;
+  }, 60_000);
+});
+
+const ready = ({ admin }: Proxy): Promise<boolean> =>
+  fetch(`${admin}/readyz`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+
+/** Whether it says 503 to a handshake, or nothing any more. */
+const refusesNew = ({ url }: Proxy): Promise<boolean> =>
+  fetch(`${url}/socket.io/?EIO=4&transport=polling`).then(
+    ({ status }) => status === 503,
+    () => true,
+  );
