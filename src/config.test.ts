@@ -44,6 +44,8 @@ describe('what comes out', () => {
       tokenFrom: [{ from: 'auth', name: 'token' }],
       userClaim: 'sub',
       membership: { kind: 'ticket', ticketUrl: '/api/calls/ticket', ticketsUrl: '/api/calls/tickets' },
+      redis: undefined,
+      instance: expect.stringMatching(/^[\w.-]{1,63}$/),
       rejoinTimeoutMs: 60_000,
       reapIntervalMs: 15_000,
       drainDelayMs: 5_000,
@@ -51,6 +53,36 @@ describe('what comes out', () => {
       trustProxy: true,
       tls: undefined,
       logLevel: 'info',
+    });
+  });
+
+  test('a Redis that instances share, from one text or several', () => {
+    const place = { username: undefined, password: undefined, tls: false };
+    expect(loaded({ redis: 'redis://r:1/2', instance: 'sigfig-1' })).toMatchObject({
+      redis: {
+        place: { ...place, kind: 'single', nodes: [{ host: 'r', port: 1 }], db: 2 },
+        ca: undefined,
+        prefix: 'sigfig',
+      },
+      instance: 'sigfig-1',
+    });
+    const nodes = [
+      { host: 'a', port: 1 },
+      { host: 'b', port: 6379 },
+    ];
+    const cluster = { ...place, kind: 'cluster', nodes };
+    for (const redis of [
+      'redis-cluster://a:1,b',
+      ['redis-cluster://a:1', 'b'],
+      ['redis-cluster://a:1', 'redis-cluster://b'],
+    ])
+      expect(loaded({ redis, 'redis-prefix': 'eu:sigfig' }).redis).toMatchObject({
+        place: cluster,
+        prefix: 'eu:sigfig',
+      });
+    expect(loaded({}, { SIGFIG_REDIS: 'rediss://:p%40ss@r' }).redis?.place).toMatchObject({
+      password: 'p@ss',
+      tls: true,
     });
   });
 
@@ -193,6 +225,12 @@ describe('what is wrong is one line each, saying what to do', () => {
       { 'membership-url': '/{conversationId}', 'membership-token-file': secret },
       `--membership-token-file: ${secret} holds more than one word; put the token alone there`,
     ],
+    [{ redis: 'localhost:6379' }, '--redis: is no address of a Redis; write redis://HOST:PORT, redis-sentinel://'],
+    [{ redis: 'redis://a,b' }, '--redis: names several servers; write redis-sentinel:// or redis-cluster://'],
+    [{ redis: 'redis://a', 'redis-prefix': 'a{b}' }, '--redis-prefix: "a{b}" is no prefix; write up to 64 letters'],
+    [{ 'redis-prefix': 'a' }, '--redis-prefix: does nothing without --redis'],
+    [{ redis: 'rediss://a', 'redis-ca': secret }, `--redis-ca: ${secret} is no list of certificates`],
+    [{ instance: 'a b' }, '--instance: "a b" is no name; write up to 63 letters'],
     [{ 'membership-cache': '1s' }, '--membership-cache: does nothing without --membership-url'],
     [
       { 'membership-url': '/c/{conversationId}', 'ticket-url': '/t' },

@@ -1,6 +1,7 @@
 // Flags, environment and config file become one checked, frozen value here, and only here is the environment read.
 // Knows nothing of what the settings do.
 import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
@@ -9,6 +10,7 @@ import { type ClientFlags, clientConfig, type LoadedClient } from './config/clie
 import { type LogLevel, type SettingName, type Settings, settings } from './config/settings.js';
 import { type Address, type TokenKey, type TrustProxy, Unfit } from './config/values.js';
 import type { TokenSource } from './identity/token-source.js';
+import type { RedisPlace } from './redis/place.js';
 
 export type { Address, TokenKey, TrustProxy };
 
@@ -53,6 +55,17 @@ export interface Config {
   readonly tokenFrom: readonly TokenSource[];
   readonly userClaim: string;
   readonly membership: MembershipSource;
+  /** What instances share; undefined: this is the only one. */
+  readonly redis:
+    | {
+        readonly place: RedisPlace;
+        /** PEM. */
+        readonly ca: string | undefined;
+        readonly prefix: string;
+      }
+    | undefined;
+  /** What operators call this instance; several can have one name. */
+  readonly instance: string;
   readonly rejoinTimeoutMs: number;
   readonly reapIntervalMs: number;
   readonly drainDelayMs: number;
@@ -163,6 +176,13 @@ function together(
     if (label && given.has('membership-url'))
       problems.push(`${label}: does nothing with --membership-url; give only one of the two`);
   }
+  for (const name of ['redis-ca', 'redis-prefix'] as const) {
+    const label = given.get(name);
+    if (label && !given.has('redis'))
+      problems.push(`${label}: does nothing without --redis; give that too or remove this`);
+  }
+  if (parsed.redis && !parsed.redis.tls && given.has('redis-ca'))
+    problems.push(`${given.get('redis-ca')}: does nothing without TLS; write rediss:// in --redis or remove this`);
   if (problems.length > 0) return undefined;
   const all = parsed as Settings;
   const tokenKey = all['jwt-secret-file'] ?? all['jwt-public-key-file'] ?? all.jwks;
@@ -190,6 +210,8 @@ function together(
           cacheMs: all['membership-cache'],
         }
       : { kind: 'ticket', ticketUrl: all['ticket-url'], ticketsUrl: all['tickets-url'] },
+    redis: all.redis && { place: all.redis, ca: all['redis-ca'], prefix: all['redis-prefix'] },
+    instance: all.instance ?? hostInstance(),
     rejoinTimeoutMs: all['rejoin-timeout'],
     reapIntervalMs: all['reap-interval'],
     drainDelayMs: all['drain-delay'],
@@ -199,6 +221,13 @@ function together(
     logLevel: all['log-level'],
   };
 }
+
+/** The host's name, as far as it can be one of an instance. */
+const hostInstance = (): string =>
+  hostname()
+    .replace(/[^\w.-]/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, 63) || 'sigfig';
 
 /** One source of settings, as texts. */
 interface Layer {

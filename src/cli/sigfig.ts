@@ -99,7 +99,7 @@ function command(world: CliWorld, words: readonly string[], exit: (code: number 
 
 const HELP = `
 Flags win over the environment (SIGFIG_LISTEN, SIGFIG_LEGACY_CA, …), the environment over the config file.
-Times are 500ms, 60s, 2m, 1h. --legacy, --token-from and --trust-proxy may be repeated, or hold commas.
+Times are 500ms, 60s, 2m, 1h. --legacy, --token-from, --trust-proxy and --redis may be repeated, or hold commas.
 Needed are --legacy and one of --jwt-secret-file, --jwt-public-key-file and --jwks. Files named in the config file
 are relative to it.
 `;

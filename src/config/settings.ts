@@ -39,6 +39,13 @@ const many = <T>(value: string, help: string, parse: Many<T>['parse'], fallback?
   many: true,
 });
 
+const optionalMany = <T>(value: string, help: string, parse: Many<T>['parse']): Many<T | undefined> => ({
+  value,
+  help,
+  parse,
+  many: true,
+});
+
 const duration = (text: string) => values.duration(text);
 const durationOrZero = (text: string) => values.duration(text, { zero: true });
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -95,6 +102,14 @@ export const settings = {
   ),
   'membership-token-file': optional('<file>', "ask with this service token instead of the browser's", values.word),
   'membership-cache': one('<time>', 'how long its answers are remembered', durationOrZero, '60s'),
+  redis: optionalMany(
+    '<url>',
+    'several instances share this Redis: redis://, redis-sentinel://HOST:PORT,HOST:PORT/MASTER, redis-cluster://; rediss for TLS',
+    values.redis,
+  ),
+  'redis-ca': optional('<file>', 'certificates (PEM) that it is trusted by', values.certificates),
+  'redis-prefix': one('<text>', 'in front of every key, the same on all instances', values.keyPrefix, 'sigfig'),
+  instance: optional('<name>', 'what this instance is called; by default the name of its host', values.instanceName),
   'rejoin-timeout': one('<time>', 'how long a call waits for a participant who dropped', duration, '60s'),
   'reap-interval': one('<time>', 'how often calls that waited too long are looked for', duration, '15s'),
   'drain-delay': one('<time>', 'at SIGTERM: not ready, still serving', durationOrZero, '5s'),

@@ -8,6 +8,7 @@ import { parseJwks } from '../identity/jwks.js';
 import { publicKeys, secretKeys } from '../identity/keys.js';
 import { keepsPath } from '../identity/path.js';
 import type { TokenSource } from '../identity/token-source.js';
+import { NoRedisPlace, type RedisPlace, redisPlace } from '../redis/place.js';
 
 /** The text does not fit; the message is the second half of a line that starts with the setting's name. */
 export class Unfit extends Error {}
@@ -26,6 +27,29 @@ export type TokenKey =
   | { readonly kind: 'public-key'; readonly pem: string }
   /** An absolute path, or an http(s) URL. */
   | { readonly kind: 'jwks'; readonly at: string };
+
+/** `--redis`; what is wrong is said without the password. */
+export function redis(texts: readonly string[]): RedisPlace {
+  try {
+    return redisPlace(texts);
+  } catch (error) {
+    if (error instanceof NoRedisPlace) throw new Unfit(error.message);
+    throw error;
+  }
+}
+
+/** A hash tag of Redis Cluster is no part of it. */
+export function keyPrefix(text: string): string {
+  if (!/^[\w.:-]{1,64}$/.test(text))
+    throw new Unfit(`${shown(text)} is no prefix; write up to 64 letters, digits, and . : _ -`);
+  return text;
+}
+
+export function instanceName(text: string): string {
+  if (!/^[A-Za-z0-9][\w.-]{0,62}$/.test(text))
+    throw new Unfit(`${shown(text)} is no name; write up to 63 letters, digits, and . _ -, such as sigfig-1`);
+  return text;
+}
 
 /** `true`: every peer may set `X-Forwarded-*`; a list: only peers in these ranges. */
 export type TrustProxy = boolean | readonly string[];

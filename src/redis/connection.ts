@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { Redis as Client, Cluster, type RedisOptions } from 'ioredis';
 import { keyOf } from './keys.js';
-import { type RedisPlace, shownPlace } from './place.js';
+import { type RedisNode, type RedisPlace, shownPlace } from './place.js';
 import { type Arg, type Redis, RedisAway, type Script } from './redis.js';
 import { meaningOf, plain } from './replies.js';
 
@@ -208,7 +208,7 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
   };
   if (place.kind === 'cluster') {
-    const cluster = new Cluster([...place.nodes], {
+    const cluster = new Cluster(copied(place.nodes), {
       lazyConnect: true,
       redisOptions: common,
       enableOfflineQueue: false,
@@ -232,7 +232,7 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
     place.kind === 'single'
       ? { ...first }
       : {
-          sentinels: [...place.nodes],
+          sentinels: copied(place.nodes),
           name: place.master,
           sentinelRetryStrategy: again,
           sentinelCommandTimeout: TIMEOUT,
@@ -241,6 +241,9 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
         };
   return new Client({ ...common, ...where, db: place.db, retryStrategy: again });
 }
+
+/** ioredis writes into what it is given. */
+const copied = (nodes: RedisPlace['nodes']): RedisNode[] => nodes.map((node) => ({ ...node }));
 
 /** The pool of a Cluster removes a node that can't be reached; commands for it fail with the reason. */
 const saidByNodeError = (): void => undefined;

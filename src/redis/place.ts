@@ -86,7 +86,7 @@ function node(text: string, port: number): RedisNode {
   const host = match?.[1] ?? match?.[2];
   const given = match?.[3] === undefined ? port : Number(match[3]);
   if (host === undefined || given < 1 || given > 65_535)
-    throw new NoRedisPlace(`has ${JSON.stringify(text.slice(0, 80))}, which is no host:port; ${EXAMPLES}`);
+    throw new NoRedisPlace(`has a part that is no host:port; ${EXAMPLES}`);
   return { host, port: given };
 }
 
