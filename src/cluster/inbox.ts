@@ -6,6 +6,7 @@ import type { Address, InstanceId } from '../base/ids.js';
 import { type Redis, RedisRefused } from '../redis/redis.js';
 import type { Signals } from '../telemetry/signals.js';
 import { readAddress } from './lives.js';
+import { mend } from './mend.js';
 import { streamKeys } from './outbox.js';
 
 /** At once: what this process holds of it at a time. */
@@ -73,7 +74,10 @@ export class Inbox {
         this.#done(entries.length);
       } catch (error) {
         this.#read = '0-0';
-        if (error instanceof RedisRefused) await this.#mend(error);
+        if (error instanceof RedisRefused) {
+          const { redis, signals } = this.#options;
+          await mend(redis, signals, { key: this.#key, kind: 'stream', error });
+        }
         await this.#rest();
       }
     }
@@ -133,20 +137,6 @@ export class Inbox {
       // Trimmed with what is read next; without that it is bounded, and goes with its time to live.
       if (error instanceof RedisRefused) this.#options.signals.internalError('trim', error);
     });
-  }
-
-  async #mend(error: RedisRefused): Promise<void> {
-    const { redis, signals } = this.#options;
-    try {
-      if ((await redis.call('TYPE', this.#key)) === 'stream') {
-        signals.internalError('receive', error);
-        return;
-      }
-      signals.unreadable(this.#key, 'another type than it must be; deleted');
-      await redis.call('DEL', this.#key);
-    } catch (gone) {
-      if (gone instanceof RedisRefused) signals.internalError('receive', gone);
-    }
   }
 
   #rest(): Promise<void> {

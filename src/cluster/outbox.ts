@@ -5,6 +5,7 @@ import type { Clock, Timer } from '../base/clock.js';
 import type { Address, InstanceId } from '../base/ids.js';
 import { type Arg, type Redis, RedisRefused, type Script } from '../redis/redis.js';
 import type { Signals } from '../telemetry/signals.js';
+import { mend } from './mend.js';
 
 /** For each process that is sent to: what is older, or over that, is dropped, the oldest first. */
 const [MOST_AGE, MOST_BYTES] = [30_000, 16 * 1_024 * 1_024];
@@ -69,7 +70,7 @@ export interface OutboxOptions {
 
 export class Outbox {
   readonly #options: OutboxOptions;
-  readonly #keys: readonly string[];
+  readonly #keys: readonly [stream: string, counts: string];
   /** Unconfirmed, oldest first; the first has the number `#base`. Numbers begin at 1. */
   #queue: Waiting[] = [];
   #base: number;
@@ -236,17 +237,9 @@ export class Outbox {
       this.#refused = 0;
       return;
     }
-    try {
-      const kinds = ['stream', 'hash'];
-      for (const [i, key] of this.#keys.entries()) {
-        const found = await redis.call('TYPE', key);
-        if (found === 'none' || found === kinds[i]) continue;
-        signals.unreadable(key, 'another type than it must be; deleted');
-        await redis.call('DEL', key);
-      }
-    } catch (gone) {
-      // Away again: it is tried again as everything is.
-      if (gone instanceof RedisRefused) signals.internalError('send', gone);
-    }
+    // Where neither key is of another type the second try is refused as well, and the batch is given up.
+    const [stream, counts] = this.#keys;
+    await mend(redis, signals, { key: stream, kind: 'stream', error });
+    await mend(redis, signals, { key: counts, kind: 'hash', error });
   }
 }

@@ -8,6 +8,7 @@ import { Unavailable } from '../base/unavailable.js';
 import { tagOf } from '../redis/keys.js';
 import { type Arg, type Redis, RedisAway, RedisRefused } from '../redis/redis.js';
 import type { Signals } from '../telemetry/signals.js';
+import { mend } from './mend.js';
 import { clearPresenceScript, indexScript, TTL, writePresenceScript } from './presence-scripts.js';
 import type { RedisLiveness } from './redis-liveness.js';
 
@@ -24,7 +25,7 @@ const LONG_AWAY = TTL / 8;
  * Redis behind that one it must not undo it.
  */
 const VALID = 1_500;
-/** Users that wait to be told while Redis is away; beyond, all that was ever written by this life is compared once it is back. */
+/** Users that are not here any more and wait to be told so while Redis is away; beyond, all that was ever written by this life is compared once it is back. */
 const MOST_DIRTY = 50_000;
 
 export interface WriterOptions {
@@ -33,6 +34,8 @@ export interface WriterOptions {
   readonly signals: Signals;
   readonly clock: Clock;
   readonly monotonic: () => number;
+  /** A user's key holds another type: what all instances have of it is to be written again. */
+  readonly refused: (ns: string, user: string, error: RedisRefused) => Promise<void>;
 }
 
 interface User {
@@ -150,7 +153,7 @@ export class PresenceWriter {
   #change(key: string, { ns, user }: User, field: string | undefined): void {
     let change = this.#dirty.get(key);
     if (!change) {
-      if (this.#dirty.size >= MOST_DIRTY) {
+      if (this.#dirty.size >= MOST_DIRTY + this.#here.size) {
         if (!this.#compare) this.#options.signals.bound('presence-unwritten', { users: MOST_DIRTY });
         this.#compare = true;
         this.#dirty.clear();
@@ -164,7 +167,6 @@ export class PresenceWriter {
   }
 
   #allAgain(): void {
-    // More than may wait is no reason to give up: these are no changes that would be forgotten.
     for (const [key, { ns, user }] of this.#here) {
       const change = this.#dirty.get(key) ?? { ns, user, fields: new Set<string>(), all: true };
       change.all = true;
@@ -220,7 +222,7 @@ export class PresenceWriter {
     const written = redis
       .run(indexScript, [indexKey(redis, life)], [here.length, ...here, ...gone])
       .then(() => true)
-      .catch((error: unknown) => this.#failed(error, indexKey(redis, life)));
+      .catch((error: unknown) => this.#indexFailed(error, life));
     const done = await Promise.all(
       batch.map(async ([key, change]) => {
         const connected = this.#here.get(key)?.fields;
@@ -231,7 +233,10 @@ export class PresenceWriter {
         const ok = await redis
           .run(writePresenceScript, [at], args)
           .then((answer) => answer === 1)
-          .catch((error: unknown) => this.#failed(error, at));
+          .catch(async (error: unknown) => {
+            if (error instanceof RedisRefused) await this.#options.refused(change.ns, change.user, error);
+            return false;
+          });
         return (await written) && ok;
       }),
     );
@@ -254,16 +259,6 @@ export class PresenceWriter {
     }
   }
 
-  /** False: to be tried again. A key of another type is deleted first. */
-  async #failed(error: unknown, key: string): Promise<false> {
-    const { redis, signals } = this.#options;
-    if (!(error instanceof RedisRefused)) return false;
-    signals.unreadable(key, 'another type than it must be; deleted');
-    // Away by now: the next try finds it again.
-    await redis.call('DEL', key).catch(() => undefined);
-    return false;
-  }
-
   /** Whoever this life wrote into its index and who is not here is told to be gone. */
   async #compareAll(): Promise<void> {
     const { redis, liveness } = this.#options;
@@ -275,9 +270,16 @@ export class PresenceWriter {
       this.#allAgain();
     } catch (error) {
       this.#compare = true;
-      if (error instanceof RedisRefused) await this.#failed(error, indexKey(redis, liveness.id));
+      await this.#indexFailed(error, liveness.id);
       this.#later();
     }
+  }
+
+  /** False: to be tried again. */
+  async #indexFailed(error: unknown, life: InstanceId): Promise<false> {
+    const { redis, signals } = this.#options;
+    if (error instanceof RedisRefused) await mend(redis, signals, { key: indexKey(redis, life), kind: 'set', error });
+    return false;
   }
 
   #refresh(): void {

@@ -55,6 +55,8 @@ export class RedisLiveness implements Liveness {
   #lead: { readonly id: InstanceId; readonly from: number } | undefined;
   /** The last renewal failed, or none has come through yet after one that did. */
   #away = false;
+  /** Redis lost what it had, and nobody here was told yet. */
+  #lost = false;
   #refused = false;
   #stopped = false;
   #timer: Timer | undefined;
@@ -128,9 +130,9 @@ export class RedisLiveness implements Liveness {
 
   /** Undefined: it may have begun since the last renewal; `settle` finds out. */
   knows(id: InstanceId): boolean | undefined {
-    if (id === this.#id || this.#living.has(id)) return true;
-    if (this.#gone.has(id) || addressOf(id) === this.address) return false;
-    return undefined;
+    if (addressOf(id) === this.address) return id === this.#id;
+    if (this.#living.has(id)) return true;
+    return this.#gone.has(id) ? false : undefined;
   }
 
   /** Whether that life lives, asked for where it is not known. */
@@ -254,10 +256,18 @@ export class RedisLiveness implements Liveness {
       this.#redisTime = answer.now;
       this.#learn(answer);
       this.#lead = { id: answer.lead, from: answer.leadsFrom };
-      const back = this.#away || answer.lost;
+      this.#lost ||= answer.lost;
+      if (!this.mayAct()) {
+        // The answer was long on its way, or this process was stopped meanwhile: it proves nothing about now.
+        this.#away = true;
+        this.#schedule(1);
+        return;
+      }
+      const [back, lost] = [this.#away || this.#lost, this.#lost];
       this.#away = false;
+      this.#lost = false;
       this.#wake();
-      if (back) for (const listener of this.#back) listener(answer.lost);
+      if (back) for (const listener of this.#back) this.#tell('back', () => listener(lost));
       for (const dead of answer.mine) void this.#takeOver(dead);
       this.#schedule(answer.lost ? 1 : this.#untilNext(sentAt));
     } catch (error) {
@@ -337,10 +347,21 @@ export class RedisLiveness implements Liveness {
     this.#confirmedAt = Number.NEGATIVE_INFINITY;
     this.#redisTime = 0;
     this.#lead = undefined;
+    this.#lost = false;
+    this.#leases = this.#leases.filter(({ id }) => id !== was);
+    this.#living.delete(was);
     this.#recovering.clear();
     this.#recovered.clear();
-    for (const listener of this.#fenced) listener(was, this.#id);
+    for (const listener of this.#fenced) this.#tell('fenced', () => listener(was, this.#id));
     this.#schedule(1);
+  }
+
+  #tell(what: string, tell: () => void): void {
+    try {
+      tell();
+    } catch (error) {
+      this.#options.signals.internalError(what, error);
+    }
   }
 
   #wake(): void {

@@ -10,6 +10,7 @@ import type { Signals } from '../telemetry/signals.js';
 import type { LocalSockets } from './alone.js';
 import type { Broker, Presence } from './cluster.js';
 import { addressOf, readLife } from './lives.js';
+import { mend } from './mend.js';
 import { fieldOf, PresenceWriter, presenceKey } from './presence-writer.js';
 import type { RedisLiveness } from './redis-liveness.js';
 
@@ -33,7 +34,7 @@ export class RedisPresence implements Presence {
   constructor(options: PresenceOptions) {
     this.#options = options;
     const { broker, liveness } = options;
-    this.writer = new PresenceWriter(options);
+    this.writer = new PresenceWriter({ ...options, refused: (ns, user, error) => this.#mend(ns, user, error) });
     broker.on(TOPIC, (body) => {
       const { ns, user } = (body ?? {}) as Readonly<Record<string, unknown>>;
       if (typeof ns === 'string' && typeof user === 'string') this.writer.again(ns, user);
@@ -86,7 +87,7 @@ export class RedisPresence implements Presence {
   }
 
   async #ask(ns: Namespace, user: UserId, ask: (key: string) => Promise<unknown>): Promise<unknown> {
-    const { liveness, redis, signals, broker } = this.#options;
+    const { liveness } = this.#options;
     if (!liveness.mayAct()) throw new Unavailable('the lease of this instance is over');
     const key = this.#key(ns, user);
     try {
@@ -94,13 +95,16 @@ export class RedisPresence implements Presence {
     } catch (error) {
       if (error instanceof RedisAway) throw new Unavailable(error.message);
       if (!(error instanceof RedisRefused)) throw error;
-      signals.unreadable(key, 'another type than it must be; deleted');
-      // Away by now: whoever asks next finds it again.
-      await redis.call('DEL', key).catch(() => undefined);
-      this.writer.again(ns, user);
-      broker.sendAll({ topic: TOPIC, body: { ns, user } });
+      await this.#mend(ns, user, error);
       return null;
     }
+  }
+
+  async #mend(ns: string, user: string, error: RedisRefused): Promise<void> {
+    const { redis, signals, broker } = this.#options;
+    if (!(await mend(redis, signals, { key: this.#key(ns, user), kind: 'hash', error }))) return;
+    this.writer.again(ns, user);
+    broker.sendAll({ topic: TOPIC, body: { ns, user } });
   }
 
   #key(ns: string, user: string): string {

@@ -38,6 +38,7 @@ export async function redisCluster(options: RedisClusterOptions): Promise<Cluste
   const broker = new RedisBroker({ redis, liveness, signals, clock, monotonic });
   const presence = new RedisPresence({ redis, liveness, broker, sockets, signals, clock, monotonic });
   liveness.beforeLeaving(async () => {
+    if (!redis.well()) return;
     await inTime(clock, Promise.allSettled([presence.writer.leave(), broker.drained()]));
     await broker.forget().catch(() => undefined); // Redis is away: it goes with its time to live.
   });
