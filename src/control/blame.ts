@@ -16,8 +16,7 @@ export type Fault = keyof Loudest;
  */
 const MOST = 256;
 
-type Counts = Record<Fault, number>;
-const none = (): Counts => ({ errors: 0, refusals: 0, slow: 0 });
+export const none = (): Counts => ({ errors: 0, refusals: 0, slow: 0 });
 
 /** Those of one slot. */
 export class Blame {
@@ -34,27 +33,43 @@ export class Blame {
     this.#conversations.clear();
   }
 
-  /** Over all slots of a window. Takes as long as there are names in it, so it is asked only where a limit seems crossed. */
-  static loudest(slots: readonly Blame[]): Loudest {
-    const most = none();
-    for (const names of [slots.map((slot) => slot.#users), slots.map((slot) => slot.#conversations)]) {
-      const sums = new Map<string, Counts>();
-      for (const slot of names) {
-        for (const [name, counts] of slot) {
-          const sum = sums.get(name) ?? none();
-          sums.set(name, sum);
-          for (const fault of faults) {
-            sum[fault] += counts[fault];
-            most[fault] = Math.max(most[fault], sum[fault]);
-          }
-        }
-      }
-    }
-    return most;
+  /**
+   * The users, and the conversations, of all slots of a window, with their faults. Takes as long as there are names in it, so it is
+   * asked only where a limit seems crossed, or once a second.
+   */
+  static named(slots: readonly Blame[]): Named {
+    return [sumsOf(slots.map((slot) => slot.#users)), sumsOf(slots.map((slot) => slot.#conversations))];
   }
 }
 
-const faults: readonly Fault[] = ['errors', 'refusals', 'slow'];
+export type Counts = Record<Fault, number>;
+/** Users and conversations, by name. */
+export type Named = readonly [ReadonlyMap<string, Counts>, ReadonlyMap<string, Counts>];
+
+/** Of each kind of fault the most that one of them has. */
+export function loudestOf(named: Named): Loudest {
+  const most = none();
+  for (const names of named) {
+    for (const counts of names.values()) {
+      for (const fault of faults) most[fault] = Math.max(most[fault], counts[fault]);
+    }
+  }
+  return most;
+}
+
+function sumsOf(slots: readonly ReadonlyMap<string, Counts>[]): Map<string, Counts> {
+  const sums = new Map<string, Counts>();
+  for (const names of slots) {
+    for (const [name, counts] of names) {
+      const sum = sums.get(name) ?? none();
+      sums.set(name, sum);
+      for (const fault of faults) sum[fault] += counts[fault];
+    }
+  }
+  return sums;
+}
+
+export const faults: readonly Fault[] = ['errors', 'refusals', 'slow'];
 
 function count(names: Map<string, Counts>, name: string, fault: Fault): void {
   let counts = names.get(name);

@@ -8,6 +8,7 @@ import { type Group, type GroupRoute, type GuardLimits, groupNames, groups } fro
 import type { Signals } from '../telemetry/signals.js';
 import type { RouteControl } from './control.js';
 import { judge, type Verdict } from './judge.js';
+import { type Figures, figuresOf, readFigures, Summed, watchedKey } from './summed.js';
 import { SlidingWindow } from './window.js';
 
 /** What is shown of one group's guard. */
@@ -34,12 +35,24 @@ export interface GuardState {
   readonly reason: string | null;
 }
 
+/** The instances that share the routes, where there are several. */
+export interface GuardedInstances {
+  /** What the living ones but this one have told of themselves; `guard` of it is what `figures` answered there. */
+  others(): readonly Readonly<Record<string, unknown>>[];
+  /** Whether this one acts for all. */
+  leads(): boolean;
+  /** Whether what they share can be reached. While not, the new path refuses everything, which says nothing of the path. */
+  well(): boolean;
+}
+
 export interface GuardView {
   /** Each group of each namespace of the table in force. */
   states(): readonly GuardState[];
 }
 
 const lookEveryMs = 1_000;
+/** What instances share is back: what was asked meanwhile is refused until then. */
+const quietMs = 2_000;
 /** Versions looked through at a start for groups that are tripped: an operator who made so many since has acted. */
 const mostVersions = 1_000;
 
@@ -66,6 +79,8 @@ interface Guarded {
   /** By event; empty where nothing is watched. Bounded by the table, which names at most 200 namespaces. */
   readonly windows: ReadonlyMap<string, SlidingWindow>;
   readonly tripped: Tripped | null;
+  /** The version of the routes that the windows begin with. */
+  readonly since: number;
 }
 
 interface Tripped {
@@ -86,6 +101,10 @@ export class Guard implements GuardView {
   readonly #flipping = new Map<string, { told: boolean }>();
   #control: RouteControl | undefined;
   #told: Pick<Signals, 'guardTripped' | 'internalError'> | undefined;
+  #instances: GuardedInstances | undefined;
+  /** Nothing counts before. */
+  #quietUntil = 0;
+  readonly #read = new WeakMap<object, Figures | undefined>();
   #next: Timer | undefined;
   #unsubscribe: () => void = () => undefined;
   #closed = false;
@@ -96,6 +115,7 @@ export class Guard implements GuardView {
       const windows = this.#counting.get(ns)?.get(event);
       if (!windows) return;
       const now = clock.now();
+      if (this.#quiet(now)) return;
       for (const window of windows) count(window, now);
     };
     this.signals = {
@@ -122,10 +142,15 @@ export class Guard implements GuardView {
 
   /**
    * Guards what is in force there from now on, and looks once a second. Groups that the log says were tripped, and that no
-   * operator changed since, are tripped still.
+   * operator changed since, are tripped still. `instances`: figures are summed over them, and one takes groups back for all.
    */
-  async watch(control: RouteControl, told: Pick<Signals, 'guardTripped' | 'internalError'>): Promise<void> {
+  async watch(
+    control: RouteControl,
+    told: Pick<Signals, 'guardTripped' | 'internalError'>,
+    instances?: GuardedInstances,
+  ): Promise<void> {
     this.#control = control;
+    this.#instances = instances;
     this.#told = told;
     const touched = new Set<string>();
     this.#unsubscribe = control.onChange((version) => {
@@ -154,20 +179,31 @@ export class Guard implements GuardView {
     return [...this.#guarded.values()].map((guarded) => this.#stateOf(guarded));
   }
 
+  /** What this instance has counted, for the others to add to theirs: JSON under 3 KiB. */
+  figures(): unknown {
+    const watched = [...this.#guarded.values()].flatMap(({ ns, group, windows }) =>
+      [...windows].map(([event, window]) => ({ ns, group, event, window })),
+    );
+    return figuresOf(this.#control?.current.version ?? 0, watched, this.#clock.now());
+  }
+
   /** Takes back what crossed a limit. Runs once a second by itself. */
   look(): void {
     const now = this.#clock.now();
+    const leads = this.#instances?.leads() ?? true;
     for (const [key, guarded] of this.#guarded) {
       const { route, tripped, ns, group } = guarded;
       const limits = limitsOf(guarded);
       if (!limits || this.#flipping.has(key)) continue;
       if (tripped && !route.sole) continue;
-      const worst = worstOf(verdictsOf(guarded, limits, now));
+      const others = this.#others(guarded.since);
+      const worst = worstOf(verdictsOf(guarded, others, limits, now));
       if (tripped) this.#guarded.set(key, { ...guarded, tripped: calmed(tripped, worst, limits, now) });
       else if (worst?.state === 'over') {
-        if (route.sole) this.#alarm(guarded, worst.reason, now);
+        const over = others.length > 0 ? `, over ${others.length + 1} instances` : '';
+        if (route.sole) this.#alarm(guarded, worst.reason + over, now, leads);
         // One at a time in a namespace: with the lifecycle its relays go back as well.
-        else if (!this.#flippingIn(ns)) this.#flip(ns, group, worst.reason);
+        else if (leads && !this.#flippingIn(ns)) this.#flip(ns, group, worst.reason + over);
       }
     }
   }
@@ -190,6 +226,23 @@ export class Guard implements GuardView {
     });
   }
 
+  #quiet(now: number): boolean {
+    if (!this.#instances) return false;
+    if (!this.#instances.well()) this.#quietUntil = now + quietMs;
+    return now < this.#quietUntil;
+  }
+
+  /** What the others have counted under the routes of that version or a later one. */
+  #others(since: number): readonly Figures[] {
+    const figures = this.#instances?.others().map((info) => {
+      if (!this.#read.has(info)) this.#read.set(info, readFigures(info.guard));
+      return this.#read.get(info);
+    });
+    return (
+      (figures?.filter((read) => read !== undefined && read.version >= since) as readonly Figures[] | undefined) ?? []
+    );
+  }
+
   #flippingIn(ns: string): boolean {
     return groupNames.some((group) => this.#flipping.has(keyOf(ns, group)));
   }
@@ -209,12 +262,12 @@ export class Guard implements GuardView {
       .finally(() => this.#flipping.delete(key));
   }
 
-  /** The legacy serves a `sole` group no more: all that can be done is to tell. */
-  #alarm(guarded: Guarded, reason: string, now: number): void {
+  /** The legacy serves a `sole` group no more: all that can be done is to tell, which one instance does. */
+  #alarm(guarded: Guarded, reason: string, now: number, tells: boolean): void {
     const { ns, group } = guarded;
     const tripped = { at: new Date(now).toISOString(), reason, wellSince: null };
     this.#guarded.set(keyOf(ns, group), { ...guarded, tripped });
-    this.#told?.guardTripped(ns, group, reason, false);
+    if (tells) this.#told?.guardTripped(ns, group, reason, false);
   }
 
   #changed(version: RouteVersion): void {
@@ -234,13 +287,14 @@ export class Guard implements GuardView {
   /** Takes over the table in force. `tripped`: groups that were changed, and what of. */
   #follow(tripped: ReadonlyMap<string, Tripped | null>): void {
     const { table } = this.#control as RouteControl;
+    const version = this.#instances ? (this.#control?.current.version ?? 0) : 0;
     const next = new Map<string, Guarded>();
     const counting = new Map<string, Map<string, SlidingWindow[]>>();
     for (const [ns, routes] of Object.entries(table.toJSON().namespaces)) {
       const events = new Map<string, SlidingWindow[]>();
       for (const group of groupNames) {
         const key = keyOf(ns, group);
-        const guarded = succeed(this.#guarded.get(key), ns, group, routes[group], tripped.get(key));
+        const guarded = succeed(this.#guarded.get(key), ns, group, routes[group], tripped.get(key), version);
         next.set(key, guarded);
         for (const [event, window] of guarded.windows) {
           const windows = events.get(event);
@@ -257,7 +311,7 @@ export class Guard implements GuardView {
   #stateOf(guarded: Guarded): GuardState {
     const { ns, group, route, tripped } = guarded;
     const limits = limitsOf(guarded);
-    const verdicts = limits ? verdictsOf(guarded, limits, this.#clock.now()) : [];
+    const verdicts = limits ? verdictsOf(guarded, this.#others(guarded.since), limits, this.#clock.now()) : [];
     const worst = worstOf(verdicts);
     const single = verdicts.find((verdict) => verdict.state !== 'over' && verdict.reason !== undefined);
     return {
@@ -279,10 +333,18 @@ export class Guard implements GuardView {
 }
 
 /** Of each event on which there is one. */
-const verdictsOf = ({ group, windows }: Guarded, limits: GuardLimits, now: number): readonly Verdict[] =>
-  [...windows].flatMap(
-    ([event, window]) => judge(event, window, limits, now, group === 'call-lifecycle' && isRelay(event)) ?? [],
-  );
+const verdictsOf = (
+  { ns, group, windows }: Guarded,
+  others: readonly Figures[],
+  limits: GuardLimits,
+  now: number,
+): readonly Verdict[] =>
+  [...windows].flatMap(([event, window]) => {
+    const key = watchedKey({ ns, group, event });
+    const told = others.flatMap(({ events }) => events.get(key) ?? []);
+    const counted = told.length > 0 ? new Summed(window, told) : window;
+    return judge(event, counted, limits, now, group === 'call-lifecycle' && isRelay(event)) ?? [];
+  });
 
 /** The event that comes closest to a limit, or is furthest over it; where none has enough samples, the one with the most. */
 const worstOf = (verdicts: readonly Verdict[]): Verdict | null =>
@@ -320,6 +382,7 @@ function succeed(
   group: Group,
   route: GroupRoute,
   changed: Tripped | null | undefined,
+  version: number,
 ): Guarded {
   const tripped = changed === undefined ? (before?.tripped ?? null) : changed;
   const limits = limitsOf({ route });
@@ -332,7 +395,7 @@ function succeed(
   const windows = limits
     ? new Map(watchedBy[group].map((event) => [event, new SlidingWindow(limits.windowMs, limits.maxP99Ms)]))
     : new Map();
-  return { ns, group, route, windows, tripped };
+  return { ns, group, route, windows, tripped, since: version };
 }
 
 function worse(a: Verdict, b: Verdict): boolean {

@@ -1,7 +1,7 @@
 // Whether one event's figures are within the limits of a guard, and the words that say so. A pure function of counts and limits.
 import type { GuardLimits } from '../routing/route.js';
 import type { Fault } from './blame.js';
-import type { SlidingWindow } from './window.js';
+import type { Counted } from './window.js';
 
 export interface Figures {
   readonly event: string;
@@ -31,7 +31,7 @@ export type Verdict =
  */
 export function judge(
   event: string,
-  window: SlidingWindow,
+  window: Counted,
   limits: GuardLimits,
   now: number,
   ownedOnly: boolean,

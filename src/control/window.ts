@@ -1,14 +1,14 @@
 // What happened to one event within a sliding window: counts, and how long serving took. Each record is a few additions,
 // whatever the window holds. Knows no routes and no clock; it is told the time, and from when on a time is slow.
 import type { Whose } from '../telemetry/signals.js';
-import { Blame, type Fault, type Loudest } from './blame.js';
+import { Blame, type Fault, type Loudest, loudestOf, type Named } from './blame.js';
 
 /** Slots of a window: the oldest one leaves as a whole, so the window covers 11/12 to 12/12 of its length. */
 const SLOTS = 12;
 /** Buckets of the times: 8 for each doubling from 1/16 ms on, so each is 9 % wide; the last one is from 60 s on. */
 const PER_DOUBLING = 8;
 const SHORTEST_MS = 1 / 16;
-const BUCKETS = 160;
+export const BUCKETS = 160;
 
 /** Places in a row of counts; the buckets follow. */
 const SAMPLES = 0;
@@ -33,8 +33,17 @@ export interface Sums {
   readonly slow: number;
 }
 
+/** What a limit is judged by: a window of this instance's, or the sum of all instances'. */
+export interface Counted {
+  sums(now: number): Sums;
+  /** Milliseconds that at least one event in 100 took, at most 9 % too low and never too high; null where none was timed. */
+  p99(now: number): number | null;
+  /** The most faults of each kind that are one user's or one conversation's. */
+  loudest(now: number): Loudest;
+}
+
 /** Takes 9 kB once something was counted, and next to nothing before: most events of most namespaces never come. */
-export class SlidingWindow {
+export class SlidingWindow implements Counted {
   readonly #slotMs: number;
   /** The first bucket of times that are slow. */
   readonly #slowFrom: number;
@@ -77,10 +86,25 @@ export class SlidingWindow {
     if (bucket >= this.#slowFrom) this.#blame(whose, 'slow');
   }
 
-  /** The most faults of each kind that are one user's or one conversation's. */
   loudest(now: number): Loudest {
+    return loudestOf(this.named(now));
+  }
+
+  /** Whose the faults are. */
+  named(now: number): Named {
     this.#advance(now);
-    return Blame.loudest(this.#blames);
+    return Blame.named(this.#blames);
+  }
+
+  /** How many were timed, by class of times; `BUCKETS` of them, or none where nothing was counted yet. */
+  times(now: number): Uint32Array {
+    this.#advance(now);
+    return this.#total.subarray(FIRST_BUCKET);
+  }
+
+  /** Where times begin to be slow: what lies in this class, or above it, is. */
+  get slowFrom(): number {
+    return this.#slowFrom;
   }
 
   sums(now: number): Sums {
@@ -98,18 +122,8 @@ export class SlidingWindow {
     };
   }
 
-  /** Milliseconds that at least one event in 100 took, at most 9 % too low and never too high; null where none was timed. */
   p99(now: number): number | null {
-    this.#advance(now);
-    const served = this.#total[SERVED] ?? 0;
-    if (served === 0) return null;
-    const rank = Math.ceil(served * 0.99);
-    let seen = 0;
-    for (let bucket = 0; bucket < BUCKETS; bucket++) {
-      seen += this.#total[FIRST_BUCKET + bucket] ?? 0;
-      if (seen >= rank) return lowerBoundOf(bucket);
-    }
-    return lowerBoundOf(BUCKETS - 1);
+    return p99Of(this.times(now));
   }
 
   /** The row that counts now. */
@@ -150,6 +164,19 @@ export class SlidingWindow {
   }
 }
 
+/** Of times by class; null where there are none. */
+export function p99Of(times: Uint32Array): number | null {
+  const served = times.reduce((sum, count) => sum + count, 0);
+  if (served === 0) return null;
+  const rank = Math.ceil(served * 0.99);
+  let seen = 0;
+  const bucket = times.findIndex((count) => {
+    seen += count;
+    return seen >= rank;
+  });
+  return lowerBoundOf(bucket);
+}
+
 const nothing = new Uint32Array(0);
 const emptyRow = () => new Uint32Array(FIRST_BUCKET + BUCKETS);
 
@@ -159,6 +186,6 @@ function bucketOf(ms: number): number {
 }
 
 /** The first bucket holds all that took no measurable time. */
-function lowerBoundOf(bucket: number): number {
+export function lowerBoundOf(bucket: number): number {
   return bucket === 0 ? 0 : SHORTEST_MS * 2 ** (bucket / PER_DOUBLING);
 }
