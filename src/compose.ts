@@ -13,7 +13,7 @@ import type { Cluster } from './cluster/cluster.js';
 import { redisCluster } from './cluster/redis.js';
 import { trusts } from './config/values.js';
 import type { Config } from './config.js';
-import { Guard } from './control/guard.js';
+import { Guard, type GuardedInstances } from './control/guard.js';
 import { openRouteLog } from './control/open-log.js';
 import { redisRouteLog } from './control/redis-log.js';
 import { createRoutes } from './control/routes.js';
@@ -93,7 +93,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       clock,
     });
     closing.push(() => routes.close());
-    await guard.watch(routes, signals);
+    await guard.watch(routes, signals, redis ? guarded(cluster) : undefined);
 
     const keys = await mend(
       loadKeys(config.tokenKey, { clock, problem: (line) => logger.warn({ event: 'jwks' }, line) }),
@@ -182,7 +182,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       leads: () => cluster.liveness.leads(),
       onError: (error) => signals.internalError('counting calls', error),
     });
-    cluster.liveness.describe(() => self.info());
+    cluster.liveness.describe(() => ({ ...self.info(), ...(redis ? { guard: guard.figures() } : {}) }));
     closing.push(() => self.close());
     const admin = await startAdmin({
       listen: config.admin,
@@ -292,6 +292,13 @@ async function leave(recovery: Recovery, { liveness }: Cluster, signals: Signals
   // What could not be handed over must be found.
   if ((await Promise.race([handed, late])) === 'handed over') await liveness.leave();
 }
+
+/** One of them judges the figures of all. */
+const guarded = ({ liveness }: Cluster): GuardedInstances => ({
+  others: () => liveness.living().flatMap(({ self, info }) => (self ? [] : [info])),
+  leads: () => liveness.leads(),
+  well: () => liveness.well() && liveness.mayAct(),
+});
 
 function membershipSource(config: Config, upstreams: Upstreams): MembershipSource {
   const { membership } = config;
