@@ -183,6 +183,11 @@ function together(
   }
   if (parsed.redis && !parsed.redis.tls && given.has('redis-ca'))
     problems.push(`${given.get('redis-ca')}: does nothing without TLS; write rediss:// in --redis or remove this`);
+  const log = given.get('routes-log');
+  if (log && given.has('redis'))
+    problems.push(
+      `${log}: does nothing with --redis, where instances keep changes of routes; give only one of the two`,
+    );
   if (problems.length > 0) return undefined;
   const all = parsed as Settings;
   const tokenKey = all['jwt-secret-file'] ?? all['jwt-public-key-file'] ?? all.jwks;

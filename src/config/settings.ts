@@ -61,7 +61,7 @@ export const settings = {
   routes: optional('<file>', 'the route table; without it everything goes to the legacy', readablePath),
   'routes-log': optional(
     '<file>',
-    "where each change of routes is kept; by default beside the routes file, with '.history.jsonl' behind its name",
+    "where each change of routes is kept; by default beside the routes file, with '.history.jsonl' behind its name, or in --redis",
     (text, base) => resolve(base, text),
   ),
   admin: one('<host:port>', 'the admin API, the dashboard, health and readiness', values.address, '127.0.0.1:9900'),
