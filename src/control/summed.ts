@@ -124,8 +124,9 @@ export class Summed implements Counted {
     if (p99 === null) return null;
     // How many were slow is told exactly, and the classes of the fast ones are not.
     const { served, slow } = this.sums(now);
-    const limit = lowerBoundOf(Math.min(this.#own.slowFrom, BUCKETS - 1));
-    return slow > served - Math.ceil(served * 0.99) ? Math.max(p99, limit) : p99;
+    const limit = Math.min(this.#own.slowFrom, BUCKETS - 1);
+    const isSlow = slow > served - Math.ceil(served * 0.99);
+    return isSlow ? Math.max(p99, lowerBoundOf(limit)) : Math.min(p99, lowerBoundOf(limit - 1));
   }
 
   loudest(now: number): Loudest {
