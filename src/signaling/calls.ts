@@ -3,7 +3,7 @@
 import type { Clock } from '../base/clock.js';
 import type { SocketRef, UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
-import { Unavailable } from '../base/unavailable.js';
+import { Unavailable, Unreadable } from '../base/unavailable.js';
 import type { CallEvent, CallKey, Role, Session, Step } from '../call/session.js';
 import { step } from '../call/step.js';
 import type { Cluster } from '../cluster/cluster.js';
@@ -12,6 +12,7 @@ import type { Signals } from '../telemetry/signals.js';
 import type { Delivery } from './deliver.js';
 import type { EndedCalls } from './ended.js';
 import { Reach, type Whereabouts } from './reach.js';
+import { type Told, write } from './told.js';
 
 /** A conflict means that another event of the same call was saved first; more than this in a row is a fault. */
 const mostConflicts = 64;
@@ -112,7 +113,7 @@ export class Calls {
     const k = keyOf(key);
     if (this.#saving.has(k)) await this.#turn(k);
     const peeked = store.peek(key);
-    let session = peeked !== undefined ? peeked : known?.session !== undefined ? known.session : await store.get(key);
+    let session = peeked !== undefined ? peeked : known?.session !== undefined ? known.session : await this.#get(key);
     // Changed elsewhere a moment ago, perhaps.
     let cached = isShared(peeked);
     for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
@@ -121,14 +122,14 @@ export class Calls {
       if (event === null || asker?.over) return null;
       if (this.#saving.has(k)) {
         await this.#turn(k);
-        session = await store.get(key);
+        session = await this.#get(key);
         cached = false;
         continue;
       }
       const result = step(session, event, clock.now());
       if (result.session === session) {
         if (cached && (refuses(result) || !asker)) {
-          session = await store.get(key);
+          session = await this.#get(key);
           cached = false;
           continue;
         }
@@ -157,7 +158,7 @@ export class Calls {
     const done = this.#begin(keyOf(key));
     let late: Promise<unknown> | undefined;
     try {
-      const writing = this.#write(before, result.session);
+      const writing = this.#write(key, before, result.session);
       const found = this.#find(key, result, known);
       const saved = await writing.catch((error) => {
         if (error instanceof Unavailable && error.late) {
@@ -178,6 +179,37 @@ export class Calls {
         late.catch((error) => this.#deps.signals.internalError('telling of a late change', error)).finally(done);
       } else done();
     }
+  }
+
+  async #get(key: CallKey): Promise<Session | null> {
+    try {
+      return await this.#deps.store.get(key);
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error;
+      await this.unreadable(key, error);
+      return null;
+    }
+  }
+
+  /** What stands there is no session that we understand: that call is over, for all its parties that are known anywhere. */
+  async unreadable(key: CallKey, { key: where, message }: Unreadable): Promise<void> {
+    const { signals, cluster, store } = this.#deps;
+    signals.unreadable(where, message);
+    this.lost(key);
+    const { ns, conversationId } = key;
+    const told: Told = { ns, conversationId, callId: 'unknown', version: 0, emits: [], about: 'unreadable' };
+    cluster.broker.sendAll({ topic: 'call', body: write(told) });
+    await store.discard(key);
+  }
+
+  /** The same, as far as it is known here. */
+  lost(key: CallKey): void {
+    const { store, ended } = this.#deps;
+    const session = store.peek(key);
+    if (!session) return;
+    this.reach.lost(session);
+    store.heard(key, session.callId, session.version, null);
+    ended.add(keyOf(key), session.callId);
   }
 
   async #turn(k: string): Promise<void> {
@@ -207,7 +239,17 @@ export class Calls {
     };
   }
 
-  async #write(before: Session | null, after: Session | null): Promise<Saved> {
+  async #write(key: CallKey, before: Session | null, after: Session | null): Promise<Saved> {
+    try {
+      return await this.#put(before, after);
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error;
+      await this.unreadable(key, error);
+      return { ok: false, session: null };
+    }
+  }
+
+  async #put(before: Session | null, after: Session | null): Promise<Saved> {
     const { store } = this.#deps;
     if (before === null) {
       const { created, session, claimed } = await store.create(after as Session);

@@ -53,6 +53,8 @@ export interface LegacyClaim {
   readonly told: Set<string>;
   /** It was claimed when an earlier call ended: a refusal of its offer may have been about that one. */
   follows: boolean;
+  /** Under which name other instances know of it; null where they don't. */
+  shared: string | null;
   /** Connected sockets that have to do with it, by `socketKey`; with the last of them the claim goes. */
   readonly sockets: Set<string>;
 }
@@ -93,6 +95,7 @@ export function newClaim(
     rejoining: [],
     follows: false,
     told: new Set(),
+    shared: null,
     sockets: new Set(),
   };
 }

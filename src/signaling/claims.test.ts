@@ -28,6 +28,7 @@ function bench() {
     delivery: { emit: () => true, socketsOf: () => [], isConnected: ({ connection }) => here.has(connection) },
     newId: () => `call-${++ids}`,
     ended,
+    shared: { claim: () => undefined, release: () => undefined },
   });
   const forwarded: string[] = [];
   const event = (

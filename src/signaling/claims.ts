@@ -36,6 +36,11 @@ export interface ClaimsDeps extends Omit<ObservedDeps, 'budget'> {
   readonly newId: () => string;
   /** Calls of the legacy's that were seen to end. */
   readonly ended: EndedCalls;
+  /** The other instances keep their offers of this conversation from the new path, until they are told that it is over. */
+  readonly shared: {
+    claim(call: CallKey, id: string): void;
+    release(call: CallKey, id: string): void;
+  };
 }
 
 /** Reasons to forget a claim that say nothing of what the legacy has. */
@@ -110,6 +115,12 @@ export class Claims implements LegacyCalls {
     return observed?.takes(groupOf.get(event)) ? observed : null;
   }
 
+  /** The same, whichever relays it has. */
+  observedCall(key: string): ObservedCall | null {
+    const observed = this.#claims.get(key)?.observed;
+    return observed && !observed.left ? observed : null;
+  }
+
   /** Those that are more than guessed, oldest first; may be walked over several turns. */
   *calls(): Generator<Omit<LiveCall, 'path'>> {
     for (const claim of this.#claims.values()) {
@@ -136,20 +147,23 @@ export class Claims implements LegacyCalls {
 
   /**
    * A call event goes on to the legacy; `decision` says why. `wanted`: of an offer, the relays that would be served here if
-   * it opens a call. Answers who wants to see its acknowledgement.
+   * it opens a call; `claimed`: under which name the other instances know of it already. Answers who wants to see its
+   * acknowledgement.
    */
   forwarded(
     call: CallKey,
     event: InboundEvent,
     decision: Decision,
     wanted: WantedRelays | null,
+    claimed?: string,
   ): Acknowledged | undefined {
     const key = keyOf(call);
     const { name, peer } = event;
     if (name === 'call-offer') {
       // A guess that the legacy may still refute says nothing of the call that begins here.
       this.forgetGuess(key);
-      const claim = this.#claims.get(key) ?? this.#claim(call, decision, { event: name, peer }, wanted);
+      const claim = this.#claims.get(key) ?? this.#claim(call, decision, { event: name, peer }, wanted, claimed);
+      if (claimed !== undefined) claim.shared = claimed;
       const offered = offers(claim, event, decision);
       if (!claim.confirmed) this.#index(claim, peer.ref);
       const watches = claim.observed?.forwarded(event, wanted);
@@ -263,6 +277,7 @@ export class Claims implements LegacyCalls {
     decision: Decision,
     begun?: LegacyClaim['begun'],
     wanted: WantedRelays | null = null,
+    claimed: string | null = null,
   ): LegacyClaim {
     const { clock, signals, newId } = this.#deps;
     const full = this.#claims.size >= maxClaims;
@@ -277,6 +292,7 @@ export class Claims implements LegacyCalls {
     const observed = ObservedCall.of({ ...this.#deps, budget: this.#budget }, call, id, wanted);
     const claim = newClaim({ key: keyOf(call), call, id, decision, at: clock.now(), begun, observed });
     this.#claims.set(claim.key, claim);
+    claim.shared = claimed;
     if (begun) this.#index(claim, begun.peer.ref);
     if (opener !== undefined) this.#begunBy.add(opener, claim);
     if (isGuess(claim)) this.#guesses += 1;
@@ -285,8 +301,12 @@ export class Claims implements LegacyCalls {
     return claim;
   }
 
-  #began({ call, id, decision }: LegacyClaim): void {
+  #began(claim: LegacyClaim): void {
+    const { call, id, decision } = claim;
     this.#deps.signals.began({ ...call, callId: id, decision });
+    if (claim.shared !== null) return;
+    claim.shared = id;
+    this.#deps.shared.claim(call, id);
   }
 
   /** The legacy was seen to act on it. */
@@ -408,6 +428,7 @@ export class Claims implements LegacyCalls {
       claims?.delete(claim);
       if (claims?.size === 0) this.#bySocket.delete(key);
     }
+    if (claim.shared !== null) this.#deps.shared.release(claim.call, claim.shared);
     if (isGuess(claim)) this.#guesses -= 1;
     else this.#seen(claim, state, 'ENDED', event, because);
     if (claim.own) this.#former.add(claim.key, claim.own.description);

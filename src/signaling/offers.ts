@@ -1,16 +1,17 @@
 // Accepting a `call-offer` on the new path: who takes part (ticket), whether the callee can be served here, and the two
 // ways back to the legacy that only show once that is known. Knows no packets. Rules: docs/routes.md, rule 3.
-import type { UserId } from '../base/ids.js';
+import type { SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Because, InboundEvent } from '../base/service.js';
+import { Unavailable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
 import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
-import { type Calls, type CallsDeps, keyOf } from './calls.js';
+import { type Asker, type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Command } from './commands.js';
 import { whoseOf } from './deliver.js';
 import type { EarlyCandidates } from './early.js';
-import type { OfferRoute, Ownership } from './ownership.js';
+import type { OfferRoute, Ownership, Shared } from './ownership.js';
 
 export type OfferOutcome =
   | { readonly kind: 'stepped'; readonly step: Step }
@@ -22,12 +23,15 @@ export type OfferOutcome =
       readonly acknowledged: Acknowledged | undefined;
       readonly early: readonly HeldCandidate[];
     }
-  /** The offerer's socket went away while the ticket was fetched. */
+  /** The offerer's socket went away while the ticket was fetched, or it was answered meanwhile. */
   | { readonly kind: 'gone' };
 
 export interface Offer {
   readonly key: CallKey;
   readonly event: InboundEvent;
+  readonly asker: Asker;
+  /** What the other instances have of its conversation, where that was asked. */
+  readonly shared: Shared | undefined;
   readonly user: UserId;
   readonly command: Command;
   readonly accepting: Accepting;
@@ -45,6 +49,10 @@ interface Attempt extends Offer {
   saving: boolean;
   /** Candidates that ran ahead of it, taken for its session. */
   early: readonly HeldCandidate[];
+  /** Who takes part, once that is known. */
+  participants: readonly UserId[];
+  /** The session that another instance was found to have. */
+  found: Session | null;
 }
 
 export class Offers {
@@ -73,23 +81,25 @@ export class Offers {
 
   /** `waited` is told how long facts were fetched, in milliseconds: serving is timed without it. */
   async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
-    const attempt: Attempt = { ...offer, saving: false, early: [] };
+    const { key, user, shared } = offer;
+    const participants = this.#memberships.cached(user, key.conversationId)?.participants ?? [user];
+    const attempt: Attempt = { ...offer, saving: false, early: [], participants, found: shared?.session ?? null };
     try {
       return await this.#accept(attempt, waited);
     } catch (error) {
-      if (!offer.route.fallback || !(await this.#savedNothing(attempt))) throw error;
+      if (!offer.route.fallback || !(await this.#mayFallBack(attempt, error))) throw error;
       const { ns } = offer.key;
       const whose = whoseOf(offer.event);
-      this.#deps.signals.internalError('serving call-offer', error, { event: 'call-offer', ns, whose });
+      if (!(error instanceof Unavailable)) {
+        this.#deps.signals.internalError('serving call-offer', error, { event: 'call-offer', ns, whose });
+      }
       return this.#giveToLegacy(attempt, 'fallback');
     }
   }
 
   async #accept(offer: Attempt, waited: (ms: number) => void): Promise<OfferOutcome> {
-    const { key, event, user, route } = offer;
-    const k = keyOf(key);
-    let session = this.#session(key);
-    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
+    const { key, user, route } = offer;
+    if (this.#session(offer)) return this.#step(offer, undefined);
 
     // Whatever it rode on is over: the table decides of a call that begins with this one.
     if (offer.rides && route.wanted.path === 'legacy') return this.#toLegacy(offer, route.wanted.because);
@@ -99,10 +109,9 @@ export class Offers {
     waited(performance.now() - started);
 
     // The world has moved: another offer may have won, here or at the legacy, and the browser may be gone.
-    if (!this.#deps.delivery.isConnected(event.peer.ref)) return { kind: 'gone' };
-    session = this.#session(key);
-    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    if (this.#ownership.claims.has(k, true)) return this.#toLegacy(offer, 'claimed');
+    if (this.#isGone(offer)) return { kind: 'gone' };
+    if (this.#session(offer)) return this.#step(offer, undefined);
+    if (this.#ownership.claims.has(keyOf(key), true)) return this.#toLegacy(offer, 'claimed');
 
     if (found.kind === 'refused') {
       return found.refusal === refusals.unavailable && route.fallback
@@ -112,24 +121,44 @@ export class Offers {
     if (found.kind === 'token-expired') {
       return route.sole ? { kind: 'refused', refusal: refusals.tokenExpired } : this.#toLegacy(offer, 'token-expired');
     }
+    offer.participants = found.participants;
     const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
     if (route.excludes(callee)) return this.#toLegacy(offer, 'excluded');
-    if (!route.sole && this.#deps.delivery.socketsOf(key.ns, callee).length === 0)
-      return this.#toLegacy(offer, 'callee-not-here');
-    return this.#step(offer, found.participants);
+    if (route.sole) return this.#step(offer, found.participants);
+    const { presence } = this.#deps.cluster;
+    const here = presence.peek(key.ns, callee);
+    const sockets = here ?? (await presence.socketsOf(key.ns, callee));
+    if (!here && this.#isGone(offer)) return { kind: 'gone' };
+    if (sockets.length === 0) return this.#toLegacy(offer, 'callee-not-here');
+    return this.#step(offer, found.participants, new Map([[callee, sockets]]));
   }
 
-  /** A promise only where the session must be fetched. */
-  #session(key: CallKey): Session | null | Promise<Session | null> {
-    const known = this.#deps.store.peek(key);
-    return known === undefined ? this.#deps.store.get(key) : known;
+  /**
+   * The session as far as it is known here. Where it would have to be asked for there most likely is none: what is there all the
+   * same shows when a new one is created. @throws Unavailable
+   */
+  #session(offer: Attempt): Session | null {
+    const known = this.#deps.store.peek(offer.key);
+    if (known !== undefined) return known;
+    if (!this.#deps.cluster.liveness.mayAct()) throw new Unavailable('this instance has no lease now');
+    return offer.found;
   }
 
-  async #step(offer: Attempt, participants: readonly [UserId, UserId] | undefined): Promise<OfferOutcome> {
-    const { key, event, user, command } = offer;
+  /** Nobody waits for its outcome any more. */
+  #isGone({ event, asker }: Attempt): boolean {
+    return asker.over || !this.#deps.delivery.isConnected(event.peer.ref);
+  }
+
+  async #step(
+    offer: Attempt,
+    participants: readonly [UserId, UserId] | undefined,
+    sockets?: ReadonlyMap<UserId, readonly SocketRef[]>,
+  ): Promise<OfferOutcome> {
+    const { key, event, user, command, asker } = offer;
     const callId = this.#newId();
+    const known = { session: participants ? null : offer.found, ...(sockets ? { sockets } : {}) };
     offer.saving = true;
-    const step = await this.#calls.apply(
+    const step = await this.#calls.open(
       key,
       (session): CallEvent | null => {
         if (session === null && participants === undefined) return null;
@@ -144,8 +173,12 @@ export class Offers {
           early: offer.early.map((held) => held.iceCandidate),
         };
       },
-      { event, over: false },
+      asker,
+      known,
     );
+    offer.found = null;
+    if (step === 'claimed') return this.#toLegacy(offer, 'claimed');
+    if (step === null && this.#isGone(offer)) return { kind: 'gone' };
     // The session ended between the look and the step: the offer is a first one after all.
     return step ? { kind: 'stepped', step } : this.#accept(offer, () => undefined);
   }
@@ -188,32 +221,49 @@ export class Offers {
 
   /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
   async #toLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
+    const { key, event } = offer;
     await offer.accepting.earlierSettled();
-    if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
-    const session = this.#session(offer.key);
-    if (session instanceof Promise ? await session : session) return this.#step(offer, undefined);
-    return this.#claimForLegacy(offer, because);
+    if (this.#isGone(offer)) return { kind: 'gone' };
+    if (this.#session(offer)) return this.#step(offer, undefined);
+    // Its own claim to be: `accepting` says that nobody else here may.
+    const shared = this.#deps.store.peek(key) === null ? undefined : await this.#ownership.claimFirst(event, key);
+    if (shared?.session) {
+      offer.found = shared.session;
+      return this.#step(offer, undefined);
+    }
+    if (shared && this.#isGone(offer)) {
+      this.#ownership.unclaim(key, shared);
+      return { kind: 'gone' };
+    }
+    return this.#claimForLegacy(offer, because, shared?.claim);
   }
 
-  #claimForLegacy(offer: Attempt, because: Because): OfferOutcome {
-    const acknowledged = this.#ownership.claim(offer.event, offer.key, { path: 'legacy', because });
+  #claimForLegacy(offer: Attempt, because: Because, claimed?: string): OfferOutcome {
+    const acknowledged = this.#ownership.claim(offer.event, offer.key, { path: 'legacy', because }, claimed);
     return { kind: 'legacy', because, acknowledged, early: offer.early };
   }
 
   /** The same where the new path is unwell: it is not asked any more. */
   async #giveToLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
     await offer.accepting.earlierSettled();
-    if (!this.#deps.delivery.isConnected(offer.event.peer.ref)) return { kind: 'gone' };
+    if (this.#isGone(offer)) return { kind: 'gone' };
     return this.#claimForLegacy(offer, because);
   }
 
-  /** Whether serving an offer broke before it left a session behind; where that can't be told, it may have. */
-  async #savedNothing({ key, saving }: Attempt): Promise<boolean> {
+  /**
+   * Whether serving an offer broke before it left a session behind; where that can't be told, it may have. And neither participant
+   * has a call here, which the legacy knows nothing of.
+   */
+  async #mayFallBack({ key, saving, participants }: Attempt, error: unknown): Promise<boolean> {
+    const { store, signals } = this.#deps;
+    if (error instanceof Unavailable) {
+      return !error.late && participants.every((user) => store.knownOf(key.ns, user).length === 0);
+    }
     if (!saving) return true;
     try {
-      return (await this.#deps.store.get(key)) === null;
-    } catch (error) {
-      this.#deps.signals.internalError('looking for a session', error);
+      return (await store.get(key)) === null;
+    } catch (broken) {
+      if (!(broken instanceof Unavailable)) signals.internalError('looking for a session', broken);
       return false;
     }
   }

@@ -1,18 +1,21 @@
 // Which path owns the call that an event is about: gathers the facts for `decide` (session, claims, what ended lately, the
-// table) and keeps those that signaling itself makes. Knows no payloads beyond their conversation, and no transport.
+// table, what other instances have) and keeps those that signaling itself makes. Knows no payloads beyond their conversation.
 import type { ConversationId, SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
+import { Unavailable } from '../base/unavailable.js';
 import type { CallKey } from '../call/session.js';
 import { decide } from '../routing/decide.js';
 import { type Group, groups, type Wanted } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
+import type { Found } from '../store/store.js';
 import { type Accepting, AcceptingOffers } from './accepting.js';
 import type { WantedRelays } from './asked.js';
 import { type CallsDeps, keyOf } from './calls.js';
-import { Claims } from './claims.js';
+import { Claims, type ClaimsDeps } from './claims.js';
 import { readCommand } from './commands.js';
 import { EndedCalls } from './ended.js';
 import type { ObservedCall } from './observed.js';
+import { ToldCalls } from './told-calls.js';
 
 export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
   /** The table in force, read anew for each decision. */
@@ -22,6 +25,14 @@ export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
 
 /** An offer whose serving never starts (its transport broke) must not hold its claim. */
 const acceptingAtMost = 30_000;
+
+/** What the other instances have of a conversation. `claim`: this instance claimed it for the legacy, under that name. */
+export interface Shared extends Found {
+  readonly claim?: string;
+}
+
+/** An event is held so long at most until that is known. */
+const askAtMost = 1_000;
 
 /** The call that an event names; undefined where its payload names none. */
 export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string | undefined): CallKey | undefined {
@@ -46,17 +57,74 @@ export class Ownership {
   readonly ended: EndedCalls;
   /** What trails in for a call that ended at the legacy is not ahead of anything. */
   readonly #endedAtLegacy: EndedCalls;
+  /** Calls of the new path on other instances, as far as they ring here. */
+  readonly told = new ToldCalls();
   readonly #deps: OwnershipDeps;
 
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
     this.ended = new EndedCalls(deps.clock);
     this.#endedAtLegacy = new EndedCalls(deps.clock);
-    this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy });
+    this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy, shared: sharedClaims(deps) });
+  }
+
+  /**
+   * What must be asked of the others before it is known whose call this event is about: whether anybody has one, or also that an
+   * offer which goes to the legacy keeps theirs from the new path. Null: nothing, or nobody could answer.
+   */
+  asks(event: InboundEvent, key: CallKey): 'look' | 'claim' | null {
+    const { store, cluster, routes } = this.#deps;
+    const { user } = event.peer;
+    if (user === undefined || store.peek(key) !== undefined) return null;
+    const k = keyOf(key);
+    const opens = event.name === 'call-offer';
+    if (this.claims.has(k, opens) || this.accepting.has(k)) return null;
+    if (!opens && this.#isOver(k, event.name)) return null;
+    const { liveness } = cluster;
+    if (!liveness.mayAct() || !liveness.well()) return null;
+    if (!opens) return 'look';
+    if (routes().wants(key.ns, event.name, key.conversationId, user).path === 'new') return null;
+    return 'refusal' in readCommand('call-offer', event.args) ? null : 'claim';
+  }
+
+  /** Undefined where the answer does not come in time. @throws Unreadable */
+  async ask(what: 'look' | 'claim', key: CallKey): Promise<Shared | undefined> {
+    const { store, clock, newId } = this.#deps;
+    const id = newId();
+    const asked: Promise<Shared> =
+      what === 'look'
+        ? store.look(key)
+        : store.claim(key, id).then((session) => ({ session, claimed: false, ended: null, claim: id }));
+    return new Promise((resolve, reject) => {
+      // A claim that comes too late holds all the same.
+      const inTime = what === 'claim' ? { session: null, claimed: false, ended: null, claim: id } : undefined;
+      const timer = clock.after(askAtMost, () => resolve(inTime));
+      asked
+        .catch((error) => {
+          if (error instanceof Unavailable) return inTime;
+          throw error;
+        })
+        .then(resolve, reject)
+        .finally(() => timer.cancel());
+    });
+  }
+
+  /** An offer is about to go to the legacy after all. Undefined where nobody could answer. */
+  async claimFirst({ peer }: InboundEvent, key: CallKey): Promise<Shared | undefined> {
+    const { liveness } = this.#deps.cluster;
+    if (peer.user === undefined || this.claims.has(keyOf(key), true) || !liveness.mayAct() || !liveness.well()) {
+      return undefined;
+    }
+    return this.ask('claim', key);
+  }
+
+  /** What was claimed is not forwarded after all. */
+  unclaim(key: CallKey, shared: Shared | undefined): void {
+    if (shared?.claim !== undefined && !shared.session) this.#deps.store.release(key, shared.claim);
   }
 
   /** `key` undefined: the payload names no conversation. */
-  decide(event: InboundEvent, key: CallKey | undefined): Decision {
+  decide(event: InboundEvent, key: CallKey | undefined, shared?: Shared): Decision {
     const { ref, user } = event.peer;
     const k = key && keyOf(key);
     const table = this.#deps.routes();
@@ -64,8 +132,8 @@ export class Ownership {
       opens: event.name === 'call-offer',
       candidate: event.name === 'ice-candidate' && (k === undefined || this.#endedAtLegacy.last(k) === null),
       verified: user !== undefined,
-      owner: key === undefined ? null : this.#ownerOf(event, key),
-      endedHere: k !== undefined && this.ended.last(k) !== null,
+      owner: key === undefined ? null : this.#ownerOf(event, key, shared),
+      endedHere: k !== undefined && (this.ended.last(k) !== null || Boolean(shared?.ended)),
       peeled: k !== undefined && this.claims.observed(k, event.name) !== null,
       offer: () => table.wants(ref.ns, 'call-offer', key?.conversationId ?? '', user),
       sole: table.sole(ref.ns, event.name),
@@ -78,10 +146,13 @@ export class Ownership {
   }
 
   /** No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. */
-  isEarly(key: CallKey, user: UserId): boolean {
+  isEarly(key: CallKey, user: UserId, shared: Shared | undefined): boolean {
     const k = keyOf(key);
+    const peeked = this.#deps.store.peek(key);
+    const none = peeked === null || (peeked === undefined && !shared?.session && this.#knownCall(key, user) === null);
     return (
-      this.#deps.store.peek(key) === null &&
+      none &&
+      !shared?.ended &&
       this.ended.last(k) === null &&
       this.#endedAtLegacy.last(k) === null &&
       this.#deps.routes().wants(key.ns, 'call-offer', key.conversationId, user).path === 'new'
@@ -101,25 +172,32 @@ export class Ownership {
   }
 
   /** The live call, or the one that just ended here. */
-  lastCall(key: CallKey): { readonly live: string | null; readonly ended: string | null } {
-    return { live: this.#deps.store.peek(key)?.callId ?? null, ended: this.ended.last(keyOf(key)) };
+  lastCall(key: CallKey, user: UserId | undefined): { readonly live: string | null; readonly ended: string | null } {
+    const peeked = this.#deps.store.peek(key);
+    const live = peeked === undefined ? this.#knownCall(key, user) : (peeked?.callId ?? null);
+    return { live, ended: this.ended.last(keyOf(key)) };
   }
 
   /** An event goes to the legacy; `decision` says why. Answers who wants to see its acknowledgement. */
-  forwarded(event: InboundEvent, key: CallKey | undefined, decision: Decision): Acknowledged | undefined {
+  forwarded(
+    event: InboundEvent,
+    key: CallKey | undefined,
+    decision: Decision,
+    shared?: Shared,
+  ): Acknowledged | undefined {
     this.#deps.signals.decided(event.name, decision, event.peer.ref.ns);
     if (key === undefined) return undefined;
     // An unverified sender claims nothing while the new path has this call.
-    const live = decision.because === 'unverified' && this.#ownerOf(event, key) !== null;
+    const live = decision.because === 'unverified' && this.#ownerOf(event, key, shared) !== null;
     // Nor does an offer that the legacy will find malformed.
     const opensNone = event.name === 'call-offer' && 'refusal' in readCommand('call-offer', event.args);
-    return live || opensNone ? undefined : this.claim(event, key, decision);
+    return live || opensNone ? undefined : this.claim(event, key, decision, shared?.claim);
   }
 
   /** As `forwarded`, where somebody else tells of the decision. */
-  claim(event: InboundEvent, key: CallKey, decision: Decision): Acknowledged | undefined {
+  claim(event: InboundEvent, key: CallKey, decision: Decision, claimed?: string): Acknowledged | undefined {
     const wanted = event.name === 'call-offer' ? this.#relays(key, event.peer, decision) : null;
-    return this.claims.forwarded(key, event, decision, wanted);
+    return this.claims.forwarded(key, event, decision, wanted, claimed);
   }
 
   /** Relays that are served here if the legacy accepts this offer. */
@@ -139,6 +217,11 @@ export class Ownership {
     this.claims.passed(key, event);
   }
 
+  /** The legacy rings the callee of this call on another instance: what is needed to serve its relays here is not seen here. */
+  ringsElsewhere(key: CallKey): void {
+    this.claims.observedCall(keyOf(key))?.leave('rings-elsewhere');
+  }
+
   /** The new path begins to accept an offer. */
   accept(key: CallKey): Accepting {
     this.claims.forgetGuess(keyOf(key));
@@ -156,6 +239,7 @@ export class Ownership {
   readonly sizes: Readonly<Record<string, () => number>> = {
     'legacy-claims': () => this.claims.size,
     'observed-bytes': () => this.claims.observedBytes,
+    'told-calls': () => this.told.size,
     'ended-calls': () => this.ended.size + this.#endedAtLegacy.size,
   };
 
@@ -165,10 +249,45 @@ export class Ownership {
     this.claims.sweep();
   }
 
-  #ownerOf(event: InboundEvent, key: CallKey): 'session' | 'claimed-new' | 'claimed-legacy' | null {
+  #ownerOf(
+    event: InboundEvent,
+    key: CallKey,
+    shared: Shared | undefined,
+  ): 'session' | 'claimed-new' | 'claimed-legacy' | null {
     const k = keyOf(key);
-    if (this.#deps.store.peek(key)) return 'session';
+    const peeked = this.#deps.store.peek(key);
+    if (peeked) return 'session';
     if (this.claims.has(k, event.name === 'call-offer')) return 'claimed-legacy';
-    return this.accepting.has(k) ? 'claimed-new' : null;
+    if (this.accepting.has(k)) return 'claimed-new';
+    if (peeked === null) return null;
+    if (shared) return shared.session ? 'session' : shared.claimed ? 'claimed-legacy' : null;
+    return this.#knownCall(key, event.peer.user) === null ? null : 'session';
   }
+
+  /** The call of the new path that this instance knew of when it could be asked for last. */
+  #knownCall(key: CallKey, user: UserId | undefined): string | null {
+    const { ns, conversationId } = key;
+    const seated = user === undefined ? [] : this.#deps.store.knownOf(ns, user);
+    return seated.find((s) => s.conversationId === conversationId)?.callId ?? this.told.last(keyOf(key));
+  }
+
+  /** What comes in is about a call that ended lately, as far as this instance was told. */
+  #isOver(k: string, event: string): boolean {
+    const told = this.told.last(k);
+    const ended = this.ended.last(k);
+    if (ended !== null) return told === null || told === ended;
+    return told === null && event === 'ice-candidate' && this.#endedAtLegacy.last(k) !== null;
+  }
+}
+
+/** In the background; the store tells it again where it is lost. */
+function sharedClaims({ store, signals }: OwnershipDeps): ClaimsDeps['shared'] {
+  return {
+    claim(call, id) {
+      store.claim(call, id).catch((error) => {
+        if (!(error instanceof Unavailable)) signals.internalError('claiming a call for the legacy', error);
+      });
+    },
+    release: (call, id) => store.release(call, id),
+  };
 }

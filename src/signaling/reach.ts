@@ -2,6 +2,7 @@
 // what is for a seat that is held waits with its call. Knows no rule of a call and no transport. After docs/scale-out.md.
 import { type Address, type Namespace, type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
+import { audience, ended } from '../call/effects.js';
 import type { CallKey, Effect, Role, ServerEvent, Session } from '../call/session.js';
 import type { Cluster } from '../cluster/cluster.js';
 import type { Kept, SessionStore } from '../store/store.js';
@@ -111,16 +112,34 @@ export class Reach {
     this.#flush(out, call);
   }
 
-  /** A message from another instance for a socket that is not here any more: its seat may have moved. */
-  async follow(key: CallKey, callId: string, ref: SocketRef, event: ServerEvent, arg: unknown): Promise<void> {
+  /** A message from another instance for a seat whose socket is not here any more: where the seat is now, it goes there. */
+  async follow(
+    key: CallKey,
+    callId: string,
+    role: Role,
+    ref: SocketRef,
+    event: ServerEvent,
+    arg: unknown,
+  ): Promise<void> {
     const session = await this.#deps.store.get(key);
-    if (session?.callId !== callId) return;
-    const role = roles.find((r) => session.moved?.[r] && session.seats[r]?.at !== ref.at) ?? heldSeat(session, ref);
-    const seat = role && session.seats[role];
-    if (!seat) return;
+    const seat = session?.seats[role];
+    if (!session || !seat || session.callId !== callId || session.lost[role]) return;
+    if (sameSocket(seat, ref) && session.held?.[role] === undefined) return;
     const out = new Outbox();
     this.#tell(session, seat, event, arg, out);
     this.#flush(out, session);
+  }
+
+  /** Nobody can read the call's session any more: whoever is known of it here is told of its end, and the other instances tell theirs. */
+  lost(session: Session): void {
+    const out = new Outbox();
+    for (const effect of ended(session, audience(session), 'operator')) {
+      if (effect.kind !== 'emit') continue;
+      if ('user' in effect.to) {
+        if (this.isHere(session.seats.offerer)) this.#tellAll(effect, null, session.ns, out);
+      } else if (this.isHere(effect.to.socket)) this.#deps.delivery.emit(effect.to.socket, effect.event, effect.arg);
+    }
+    this.#flush(out, session, null);
   }
 
   async #later(
@@ -138,7 +157,7 @@ export class Reach {
     const role = session && heldSeat(session, ref);
     if (session && role) this.#keep(session, role, { event, arg });
     else if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
-    else out.add(ref.at as Address, [ref], event, arg);
+    else out.add(ref.at as Address, ref, event, arg, session ? roleOf(session, ref) : undefined);
   }
 
   #tellAll(effect: EmitEffect, sockets: readonly SocketRef[] | null, ns: Namespace, out: Outbox): void {
@@ -150,7 +169,7 @@ export class Reach {
     for (const ref of all) {
       if (to.except.some((e) => e.id === ref.id && e.connection === ref.connection)) continue;
       if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
-      else out.add(ref.at as Address, [ref], event, arg);
+      else out.add(ref.at as Address, ref, event, arg);
     }
   }
 
@@ -226,17 +245,17 @@ class Outbox {
     if (!this.byAddress.has(at)) this.byAddress.set(at, []);
   }
 
-  add(at: Address, to: readonly SocketRef[], event: string, arg: unknown): void {
+  add(at: Address, ref: SocketRef, event: string, arg: unknown, seat?: Role): void {
     const emits = this.byAddress.get(at);
     if (!emits) {
-      this.byAddress.set(at, [{ to, event, arg }]);
+      this.byAddress.set(at, [{ to: [ref], event, arg, seat }]);
       return;
     }
     const last = emits.at(-1);
     // What rings many devices is written once.
-    if (last && last.event === event && last.arg === arg && !('user' in last.to)) {
-      emits[emits.length - 1] = { ...last, to: [...last.to, ...to] };
-    } else emits.push({ to, event, arg });
+    if (last && last.event === event && last.arg === arg && !('user' in last.to) && !last.seat && !seat) {
+      emits[emits.length - 1] = { ...last, to: [...last.to, ref] };
+    } else emits.push({ to: [ref], event, arg, seat });
   }
 }
 
@@ -245,9 +264,14 @@ const nobody: Whereabouts = new Map();
 /** The seat that this socket had and that waits for its user's next one. */
 function heldSeat(session: Session, ref: SocketRef): Role | undefined {
   if (!session.held) return undefined;
+  const role = roleOf(session, ref);
+  return role && session.held[role] !== undefined ? role : undefined;
+}
+
+function roleOf({ seats }: Session, ref: SocketRef): Role | undefined {
   return roles.find((role) => {
-    const seat = session.seats[role];
-    return session.held?.[role] !== undefined && seat !== null && sameSocket(seat, ref);
+    const seat = seats[role];
+    return seat !== null && sameSocket(seat, ref);
   });
 }
 

@@ -1,5 +1,6 @@
 // The signaling service: the first service behind the proxy. Has each call event routed (ownership.ts), keeps the order of
 // one browser's events about one conversation, and has them served or forwarded. Knows no transport.
+import type { Timer } from '../base/clock.js';
 import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type {
   Decision,
@@ -11,19 +12,21 @@ import type {
   Routed,
   Service,
 } from '../base/service.js';
+import { Unavailable, Unreadable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
 import type { CallKey, Refusal, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
-import { Calls, keyOf } from './calls.js';
+import { type Asker, Calls, keyOf } from './calls.js';
 import { Comings } from './comings.js';
 import { type Command, type CommandName, readCommand, toCallEvent } from './commands.js';
 import { conversationOf, refuse, whoseOf } from './deliver.js';
 import { EarlyCandidates } from './early.js';
+import { Inbox } from './inbox.js';
 import { Lanes } from './lanes.js';
 import type { LegacyCalls } from './live-calls.js';
 import { Offers } from './offers.js';
-import { callOf, Ownership, type OwnershipDeps } from './ownership.js';
+import { callOf, Ownership, type OwnershipDeps, type Shared } from './ownership.js';
 import { PeeledRelays } from './peeled.js';
 import { Retries } from './retries.js';
 import { type Tracked, track, untracked } from './tracked.js';
@@ -33,6 +36,33 @@ export interface SignalingDeps extends OwnershipDeps {
 }
 
 const held: Decision = { path: 'new', because: 'held' };
+/** Where what instances share does not answer, a browser is told so within 2 s. */
+const answerWithinMs = 1_900;
+/** The same of an offer, whose ticket takes 2 s at most. */
+const acceptWithinMs = 2_000 + answerWithinMs;
+
+/** An event on its turn. */
+interface Turn {
+  readonly event: InboundEvent;
+  readonly key: CallKey;
+  readonly arrived: number;
+  readonly decided: Decision | undefined;
+  readonly accepting?: Accepting | undefined;
+  /** What the other instances have of its conversation, once they were `asked` (then, by the clock) and where they answered. */
+  readonly shared?: Shared | undefined;
+  readonly asked?: number;
+}
+
+interface AskedOffer {
+  readonly event: InboundEvent;
+  readonly tracked: Tracked;
+  readonly key: CallKey;
+  readonly by: Sender;
+  readonly command: Command;
+  readonly accepting: Accepting;
+  readonly decision: Decision;
+  readonly shared: Shared | undefined;
+}
 export class Signaling implements Service {
   readonly name = 'signaling';
   readonly events: ReadonlyMap<CommandName, EventKind> = new Map([
@@ -66,6 +96,7 @@ export class Signaling implements Service {
   readonly #offers: Offers;
   readonly #peeled: PeeledRelays;
   readonly #comings: Comings;
+  readonly #inbox: Inbox;
 
   constructor(deps: SignalingDeps) {
     this.#deps = deps;
@@ -75,6 +106,9 @@ export class Signaling implements Service {
     const { ended } = this.#ownership;
     this.calls = new Calls({ ...deps, ended });
     this.#comings = new Comings({ ...deps, ended }, this.calls, this.#lanes);
+    this.#inbox = new Inbox({ ...deps, ended }, this.calls, this.#ownership.told, (key) =>
+      this.#ownership.ringsElsewhere(key),
+    );
     this.#offers = new Offers(
       { ...deps, ended },
       this.calls,
@@ -95,6 +129,7 @@ export class Signaling implements Service {
     const key = callOf(event, conversationOf(event.args));
     const opens = event.name === 'call-offer';
     if (key && this.#lanes.busy(connection, keyOf(key))) return this.#taken(event, key, undefined);
+    if (key && this.#ownership.asks(event, key)) return this.#taken(event, key, undefined);
     const decision = this.#ownership.decide(event, key);
     if (decision.path === 'legacy') {
       // Its candidates that ran ahead are here, and must follow it.
@@ -172,7 +207,12 @@ export class Signaling implements Service {
 
   /** How much is held of what is bounded, by name, for the metrics. */
   get sizes(): Readonly<Record<string, () => number>> {
-    return { ...this.#ownership.sizes, 'early-candidates': () => this.#early.size };
+    return {
+      ...this.#ownership.sizes,
+      'early-candidates': () => this.#early.size,
+      'owed-drops': () => this.#comings.owed,
+      'call-messages': () => this.#inbox.size,
+    };
   }
 
   /** Forgets what is too old to matter; the reaper calls it. */
@@ -198,7 +238,7 @@ export class Signaling implements Service {
     const arrived = this.#retries.arrival();
     const task = (): void | Promise<void> => {
       try {
-        return this.#serve(event, key, arrived, decided, accepting);
+        return this.#serve({ event, key, arrived, decided, accepting });
       } catch (error) {
         this.#failed(untracked(event), error);
         accepting?.done();
@@ -214,29 +254,30 @@ export class Signaling implements Service {
   }
 
   /** One event on its turn. Returns a promise only where something must be awaited. */
-  #serve(
-    event: InboundEvent,
-    key: CallKey,
-    arrived: number,
-    decided: Decision | undefined,
-    accepting: Accepting | undefined,
-  ): void | Promise<void> {
+  #serve(turn: Turn): void | Promise<void> {
     const { signals, delivery } = this.#deps;
-    let decision = decided;
+    const { event, key, arrived, shared } = turn;
+    let { decided: decision, accepting } = turn;
     // Its call's relays may have gone back to the legacy since that was decided.
     if (decision?.because === 'peeled' && !this.#ownership.observed(key, event.name)) decision = undefined;
     if (!decision) {
-      decision = this.#ownership.decide(event, key);
+      const ask = turn.asked !== undefined ? null : this.#ownership.asks(event, key);
+      if (ask) return this.#ask(turn, ask);
+      decision = this.#ownership.decide(event, key, shared);
       if (decision.path === 'legacy') {
-        if (!delivery.isConnected(event.peer.ref)) return;
-        event.forward(this.#ownership.forwarded(event, key, decision));
+        if (!delivery.isConnected(event.peer.ref)) {
+          this.#ownership.unclaim(key, shared);
+          return;
+        }
+        event.forward(this.#ownership.forwarded(event, key, decision, shared));
         if (event.name === 'call-offer') this.#forwardEarly(key, event.peer.ref);
         return;
       }
+      this.#ownership.unclaim(key, shared);
       if (event.name === 'call-offer') accepting = this.#ownership.accept(key);
     }
     const observed = decision.because === 'peeled' ? this.#ownership.observed(key, event.name) : null;
-    const again = (): void | Promise<void> => this.#serve(event, key, arrived, undefined, undefined);
+    const again = (): void | Promise<void> => this.#serve({ event, key, arrived, decided: undefined });
     const wait = observed && this.#peeled.waits(event, key, observed);
     if (wait) return wait.then(again).catch((error) => this.#failed(untracked(event), error));
     if (observed?.left) return again();
@@ -259,9 +300,9 @@ export class Signaling implements Service {
     const by: Sender = { user, socket: ref };
     if (command.name === 'call-offer') {
       const claim = accepting ?? this.#ownership.accept(key);
-      return this.#offer(event, tracked, key, by, command, claim, decision)
-        .catch((error) => this.#failed(tracked, error))
-        .finally(() => claim.done());
+      return this.#offer({ event, tracked, key, by, command, accepting: claim, decision, shared }).finally(() =>
+        claim.done(),
+      );
     }
     if (observed) {
       let relayed: Step | 'again' | null;
@@ -280,7 +321,7 @@ export class Signaling implements Service {
       return;
     }
     signals.decided(event.name, decision, event.peer.ref.ns);
-    if (command.name === 'ice-candidate' && this.#ownership.isEarly(key, user)) {
+    if (command.name === 'ice-candidate' && this.#ownership.isEarly(key, user, shared)) {
       if (!this.#early.hold(keyOf(key), event, command.body)) signals.candidateDropped('early-bound');
       tracked.event.ack({ ok: true });
       tracked.first?.served({ ok: true }, null);
@@ -293,37 +334,92 @@ export class Signaling implements Service {
       signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
     }
-    return this.calls
-      .apply(key, () => made, { event: tracked.event, over: false })
-      .then((applied) => {
+    const asker: Asker = { event: tracked.event, over: false };
+    const known = shared ? { session: shared.session } : undefined;
+    return this.#inTime(
+      tracked,
+      asker,
+      async () => {
+        const applied = await this.calls.apply(key, () => made, asker, known);
+        if (asker.over) return;
         if (applied) this.#settle(tracked, applied, key);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
-      })
-      .catch((error) => this.#failed(tracked, error));
+      },
+      answerWithinMs - (turn.asked === undefined ? 0 : this.#deps.clock.now() - turn.asked),
+    );
   }
 
-  async #offer(
-    event: InboundEvent,
+  /** What the others have of its conversation is asked, and then it is decided with that, or without where nobody answers. */
+  async #ask(turn: Turn, what: 'look' | 'claim'): Promise<void> {
+    const { event, key } = turn;
+    const asked = this.#deps.clock.now();
+    try {
+      const shared = await this.#ownership.ask(what, key).catch(async (error) => {
+        if (!(error instanceof Unreadable)) throw error;
+        await this.calls.unreadable(key, error);
+        return undefined;
+      });
+      await this.#serve({ ...turn, asked, shared });
+    } catch (error) {
+      this.#failed(untracked(event), error);
+    }
+  }
+
+  /** A request is answered in time, whatever becomes of it then: what is made after that is told to everybody else. */
+  async #inTime(
     tracked: Tracked,
-    key: CallKey,
-    by: Sender,
-    command: Command,
-    accepting: Accepting,
-    decision: Decision,
+    asker: Asker,
+    work: (extend: (ms: number) => void) => Promise<void>,
+    ms: number,
   ): Promise<void> {
+    // Alone there is nothing that could be slow.
+    const shared = tracked.event.peer.ref.at !== undefined;
+    let timer: Timer | undefined;
+    let late: (() => void) | undefined;
+    const arm = (within: number): void => {
+      timer?.cancel();
+      timer = this.#deps.clock.after(within, () => {
+        asker.over = true;
+        this.#refuse(tracked, refusals.unavailable);
+        late?.();
+      });
+    };
+    if (shared) arm(ms);
+    const working = work((more) => shared && !asker.over && arm(more))
+      .catch((error) => {
+        if (!asker.over) this.#failed(tracked, error);
+        else if (!(error instanceof Unavailable)) this.#deps.signals.internalError('serving late', error);
+      })
+      .finally(() => timer?.cancel());
+    await (shared ? Promise.race([working, new Promise<void>((resolve) => (late = resolve))]) : working);
+  }
+
+  #offer(asked: AskedOffer): Promise<void> {
+    const { tracked } = asked;
+    const asker: Asker = { event: tracked.event, over: false };
+    return this.#inTime(tracked, asker, (extend) => this.#accept(asked, asker, extend), acceptWithinMs);
+  }
+
+  async #accept(asked: AskedOffer, asker: Asker, extend: (ms: number) => void): Promise<void> {
+    const { event, tracked, key, by, command, accepting, decision, shared } = asked;
     const { signals } = this.#deps;
     const started = performance.now();
     let waited = 0;
     const route = this.#ownership.offerRoute(key, by.user);
     const rides = decision.because === 'owned' || decision.because === 'claimed';
     const outcome = await this.#offers
-      .accept({ key, event: tracked.event, user: by.user, command, accepting, route, rides }, (ms) => {
+      .accept({ key, event: tracked.event, asker, user: by.user, command, accepting, route, rides, shared }, (ms) => {
         waited += ms;
+        extend(answerWithinMs);
       })
       .catch((error) => {
         signals.decided(event.name, decision, event.peer.ref.ns);
         throw error;
       });
+    if (asker.over) {
+      tracked.first?.givenAway();
+      return;
+    }
     switch (outcome.kind) {
       case 'stepped':
         signals.decided(event.name, decision, event.peer.ref.ns);
@@ -366,7 +462,7 @@ export class Signaling implements Service {
   #track(event: InboundEvent, key: CallKey, arrived: number, peeled: string | undefined): Tracked | null {
     if (!event.ackRequested || !this.#deps.delivery.isConnected(event.peer.ref)) return untracked(event);
     // The call that it is about: the live one, or, but for an offer, the one that just ended here.
-    const { live, ended } = this.#ownership.lastCall(key);
+    const { live, ended } = this.#ownership.lastCall(key, event.peer.user);
     const call = peeled ?? live ?? (event.name === 'call-offer' ? null : ended);
     const what = `${keyOf(key)}\n${event.name}\n${event.digest()}`;
     const first = this.#retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
@@ -376,11 +472,15 @@ export class Signaling implements Service {
   #settle({ first, answer }: Tracked, step: Step, key: CallKey): void {
     if (!first) return;
     if (step.effects.some((e) => e.kind === 'refuse')) first.refused(answer);
-    else first.served(answer, step.session?.callId ?? this.#ownership.lastCall(key).ended);
+    else first.served(answer, step.session?.callId ?? this.#ownership.lastCall(key, undefined).ended);
   }
 
-  /** A fault of ours: answered once, told to the operator, and nothing else stops. */
+  /** Answered once, and nothing else stops. A fault of ours is told to the operator; that Redis is away is told already. */
   #failed(tracked: Tracked, error: unknown): void {
+    if (error instanceof Unavailable) {
+      this.#refuse(tracked, refusals.unavailable);
+      return;
+    }
     const { name, peer } = tracked.event;
     const whose = whoseOf(tracked.event);
     this.#deps.signals.internalError(`serving ${name}`, error, { event: name, ns: peer.ref.ns, whose });

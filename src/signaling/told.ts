@@ -1,7 +1,7 @@
 // What one instance tells another about a call: how it stands now, and what sockets over there are to hear. Written here, and
 // checked here where it comes in. Knows nothing of how it travels, or of what a call's events mean.
 import type { Address, ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
-import type { CallKey, Session } from '../call/session.js';
+import type { CallKey, Role, Session } from '../call/session.js';
 import { decodeArgs, encodeEvent, parsePacket } from '../protocol/socketio.js';
 
 /** One event for sockets of that instance. `user`: for whichever of them this user has, where they could not be asked for. */
@@ -9,6 +9,8 @@ export interface Emit {
   readonly to: readonly SocketRef[] | { readonly user: UserId; readonly except: readonly SocketRef[] };
   readonly event: string;
   readonly arg: unknown;
+  /** Whose seat that socket has; absent where it is meant whether or not it has one. */
+  readonly seat?: Role | undefined;
 }
 
 export interface Told extends CallKey {
@@ -17,6 +19,11 @@ export interface Told extends CallKey {
   /** The call has changed: as it is now, null where it is over, `ask` where that is not sent along. Absent: it has not changed. */
   readonly session?: Session | null | 'ask';
   readonly emits: readonly Emit[];
+  /**
+   * `unreadable`: nobody can read its session any more, its parties are to be told. `rings-elsewhere`: a call of the legacy's, which
+   * rings its callee on the instance that says so.
+   */
+  readonly about?: 'unreadable' | 'rings-elsewhere';
 }
 
 /** What is not a call's event is not shown to a browser. */
@@ -35,11 +42,12 @@ const eventNames: ReadonlySet<string> = new Set([
 /** JSON, whatever browsers sent. */
 export const write = ({ emits, ...told }: Told): unknown => ({
   ...told,
-  emits: emits.map(({ to, event, arg }) => ({
+  emits: emits.map(({ to, event, arg, seat }) => ({
     ...('user' in to
       ? { user: to.user, except: to.except }
       : { sockets: to.map(({ id, connection }) => [id, connection]) }),
     event,
+    ...(seat ? { seat } : {}),
     ...packed(arg),
   })),
 });
@@ -47,8 +55,9 @@ export const write = ({ emits, ...told }: Told): unknown => ({
 /** Null where it is none of ours. `at`: this instance, whose sockets are meant. */
 export function read(body: unknown, at: Address): Told | null {
   if (!isRecord(body)) return null;
-  const { ns, conversationId, callId, version, session, emits } = body;
+  const { ns, conversationId, callId, version, session, emits, about } = body;
   if (!isText(ns) || !isText(conversationId) || !isText(callId) || !Number.isSafeInteger(version)) return null;
+  if (about !== undefined && about !== 'unreadable' && about !== 'rings-elsewhere') return null;
   if (!Array.isArray(emits) || (session !== undefined && session !== 'ask' && session !== null && !isRecord(session))) {
     return null;
   }
@@ -62,6 +71,7 @@ export function read(body: unknown, at: Address): Told | null {
     // Whoever keeps it checks it.
     ...(session === undefined ? {} : { session: session as Session | null | 'ask' }),
     emits: all as Emit[],
+    ...(about ? { about } : {}),
   };
 }
 
@@ -70,6 +80,7 @@ function readEmit(emit: unknown, ns: Namespace, at: Address): Emit | null {
   const arg = unpacked(emit);
   if (arg === undefined) return null;
   const { event, user, sockets, except } = emit;
+  const seat = emit.seat === 'offerer' || emit.seat === 'answerer' ? emit.seat : undefined;
   if (isText(user) && Array.isArray(except) && except.every(isRef)) {
     return { to: { user: user as UserId, except: except as SocketRef[] }, event, arg: arg.value };
   }
@@ -80,7 +91,7 @@ function readEmit(emit: unknown, ns: Namespace, at: Address): Emit | null {
     connection: connection as ConnectionNumber,
     at,
   }));
-  return { to, event, arg: arg.value };
+  return { to, event, arg: arg.value, seat };
 }
 
 /** What holds bytes is written as a packet with its attachments. */

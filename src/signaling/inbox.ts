@@ -1,0 +1,111 @@
+// What other instances say of calls: what is known here of them is brought up to date before a browser of this instance hears
+// anything, in the order of sending and behind a change of our own that is being told. Knows no rule of a call.
+import type { CallKey, ServerEvent } from '../call/session.js';
+import { type Calls, type CallsDeps, keyOf } from './calls.js';
+import { type Emit, read, type Told } from './told.js';
+import type { ToldCalls } from './told-calls.js';
+
+/** Messages that wait behind changes of ours, which takes 2 s at most; over it they don't wait. */
+const mostWaiting = 10_000;
+
+export class Inbox {
+  readonly #deps: CallsDeps;
+  readonly #calls: Calls;
+  readonly #told: ToldCalls;
+  readonly #elsewhere: (key: CallKey) => void;
+  /** By call, what is to be heard once a change of ours is told. */
+  readonly #waiting = new Map<string, Told[]>();
+  #waits = 0;
+
+  /** `elsewhere`: the legacy rings the callee of a call of its own on another instance. */
+  constructor(deps: CallsDeps, calls: Calls, told: ToldCalls, elsewhere: (key: CallKey) => void) {
+    this.#deps = deps;
+    this.#calls = calls;
+    this.#told = told;
+    this.#elsewhere = elsewhere;
+    deps.cluster.broker.on('call', (body) => {
+      try {
+        this.#comes(body);
+      } catch (error) {
+        deps.signals.internalError('hearing of a call', error);
+      }
+    });
+  }
+
+  get size(): number {
+    return this.#waits;
+  }
+
+  #comes(body: unknown): void {
+    const told = read(body, this.#deps.cluster.liveness.address);
+    if (!told) {
+      this.#deps.signals.internalError(
+        'hearing of a call',
+        new Error('a message of another instance is not understood'),
+      );
+      return;
+    }
+    const k = keyOf(told);
+    const waiting = this.#waiting.get(k);
+    const settled = waiting ? null : this.#calls.settled(told);
+    if ((!waiting && !settled) || this.#waits >= mostWaiting) {
+      this.#hear(told);
+      return;
+    }
+    this.#waits += 1;
+    if (waiting) {
+      waiting.push(told);
+      return;
+    }
+    this.#waiting.set(k, [told]);
+    void settled?.then(() => {
+      const all = this.#waiting.get(k) ?? [];
+      this.#waiting.delete(k);
+      this.#waits -= all.length;
+      for (const one of all) this.#hear(one);
+    });
+  }
+
+  #hear(told: Told): void {
+    const { store, ended } = this.#deps;
+    const { callId, version, session, emits, about } = told;
+    const k = keyOf(told);
+    if (about === 'unreadable') {
+      this.#calls.lost(told);
+      return;
+    }
+    if (about === 'rings-elsewhere') {
+      this.#elsewhere(told);
+      return;
+    }
+    if (session === null) {
+      store.heard(told, callId, version, null);
+      ended.add(k, callId);
+      this.#told.ended(k, callId);
+    } else if (session !== undefined && ended.last(k) !== callId) {
+      store.heard(told, callId, version, session === 'ask' ? undefined : session);
+      this.#told.add(k, callId);
+    }
+    // What was sent before its end and comes after it is about nothing any more.
+    if (session !== null && ended.last(k) === callId) return;
+    for (const emit of emits) this.#emit(told, emit);
+  }
+
+  #emit(told: Told, { to, event, arg, seat }: Emit): void {
+    const { delivery, signals } = this.#deps;
+    if ('user' in to) {
+      for (const ref of delivery.socketsOf(told.ns, to.user)) {
+        if (!to.except.some(({ id, connection }) => id === ref.id && connection === ref.connection)) {
+          delivery.emit(ref, event, arg);
+        }
+      }
+      return;
+    }
+    for (const ref of to) {
+      if (delivery.emit(ref, event, arg) || seat === undefined || told.session === null) continue;
+      this.#calls.reach
+        .follow(told, told.callId, seat, ref, event as ServerEvent, arg)
+        .catch((error) => signals.internalError('following a seat that moved', error));
+    }
+  }
+}
