@@ -32,13 +32,9 @@ export function installRedis(say) {
   const root = process.getuid?.() === 0;
   const asRoot = (...command) => (root ? command : ['sudo', '-n', ...command]);
   const ways = [
-    // Only the programs: the package "redis-server" would also start one as a service.
     [
       'apt-get',
-      [
-        asRoot('apt-get', 'update'),
-        asRoot('apt-get', 'install', '-y', '--no-install-recommends', 'redis-tools', 'redis-server'),
-      ],
+      [asRoot('apt-get', 'update'), asRoot('apt-get', 'install', '-y', '--no-install-recommends', 'redis-server')],
     ],
     ['dnf', [asRoot('dnf', 'install', '-y', 'redis')]],
     ['apk', [asRoot('apk', 'add', 'redis')]],

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findChromium, installChromium } from './chromium.mjs';
+import { findRedis, hasDocker, installRedis } from './redis.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, 'node_modules', name);
@@ -27,6 +28,14 @@ if (!withoutBrowser) {
     finish(0, 1);
   }
   env.CHROMIUM_PATH = chromium;
+}
+
+// Without a redis-server tests start theirs in Docker, but for Sentinel and Cluster.
+const redis = findRedis() ?? installRedis((line) => console.log(`test: ${line}`));
+if (redis) env.REDIS_SERVER_PATH = redis;
+else if (!hasDocker()) {
+  console.error('test: no Redis for the tests: install the package "redis" or set REDIS_SERVER_PATH');
+  finish(0, 1);
 }
 
 if (!testsOnly) {

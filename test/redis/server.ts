@@ -2,7 +2,7 @@
 // with its own folder. Where the machine has no redis-server, a single one runs in Docker (`container.ts`). Knows nothing of sigfig.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,9 +71,9 @@ export async function startRedis({ args = [], port }: HowToStart = {}): Promise<
     child = undefined;
     if (running.exitCode !== null || running.signalCode !== null) return;
     const gone = once(running, 'exit');
-    // A stopped process takes no SIGTERM before it goes on.
-    running.kill('SIGCONT');
     running.kill(signal);
+    // A stopped process takes no SIGTERM before it goes on.
+    if (signal !== 'SIGKILL') running.kill('SIGCONT');
     await gone;
   }
 
@@ -98,6 +98,8 @@ export async function startRedis({ args = [], port }: HowToStart = {}): Promise<
     },
     async freeze() {
       child?.kill('SIGSTOP');
+      // The signal is on its way: what it still answers before that would surprise a test.
+      while (child && !(await isStopped(child.pid))) await new Promise((resolve) => setImmediate(resolve));
     },
     async thaw() {
       child?.kill('SIGCONT');
@@ -109,6 +111,13 @@ export async function startRedis({ args = [], port }: HowToStart = {}): Promise<
       await discard(folder);
     },
   };
+}
+
+/** By Linux's word; elsewhere there is none, and it is believed. */
+async function isStopped(pid: number | undefined): Promise<boolean> {
+  if (process.platform !== 'linux' || pid === undefined) return true;
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return !/^\d+ \(.*\) [RSD]/.test(stat);
 }
 
 const discard = (path: string): Promise<void> => rm(path, { recursive: true, force: true });
