@@ -1,6 +1,8 @@
 // Several instances in one process over one real Redis, for tests: each has its own connection, sockets and monotonic clock, and its
 // connection can be stopped as a stopped process would be, cut, or made to lose its answers. Knows no call.
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { ConnectionNumber, InstanceId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
 import { connectRedis } from '../redis/connection.js';
@@ -41,6 +43,8 @@ export interface Link extends Redis {
   mend(): void;
   /** Of the next calls by that name, the answer is lost: they are executed, and fail. */
   loseAnswers(name: string, count: number): void;
+  /** Names of what could not be asked, since the last `cut`. */
+  readonly failed: string[];
   /** Names of what was asked, with its bytes. */
   readonly asked: { readonly name: string; readonly bytes: number }[];
 }
@@ -58,7 +62,14 @@ export class Bed {
     return connectRedis({ place: redisPlace([url]), prefix: this.prefix });
   }
 
-  async start(name = 'i', { url = this.#url, recover = true } = {}): Promise<Instance> {
+  /** `recover`: what handles a dead one here; it is noted once that is done. */
+  async start(
+    name = 'i',
+    {
+      url = this.#url,
+      recover = async () => undefined,
+    }: { url?: string; recover?: (dead: InstanceId) => Promise<void> } = {},
+  ): Promise<Instance> {
     const link = linkOf(await this.redis(url));
     const sockets = new Sockets();
     const signals = recordedSignals();
@@ -102,11 +113,10 @@ export class Bed {
     cluster.broker.on('t', (body) => instance.got.push(body));
     cluster.liveness.onFenced((was, now) => instance.fenced.push([was, now]));
     cluster.liveness.onBack((lost) => instance.back.push(lost));
-    if (recover) {
-      cluster.liveness.onDead(async (dead) => {
-        instance.recovered.push(dead);
-      });
-    }
+    cluster.liveness.onDead(async (dead) => {
+      await recover(dead);
+      instance.recovered.push(dead);
+    });
     this.#running.push(instance);
     return instance;
   }
@@ -148,6 +158,7 @@ function linkOf(redis: Redis): Link {
   let frozen: { readonly over: Promise<void>; readonly end: () => void } | undefined;
   let away = false;
   const losing = new Map<string, number>();
+  const failed: string[] = [];
   const asked: { name: string; bytes: number }[] = [];
   const listeners = new Set<(well: boolean) => void>();
   redis.onWell((well) => {
@@ -156,7 +167,10 @@ function linkOf(redis: Redis): Link {
 
   async function through(name: string, args: readonly unknown[], ask: () => Promise<unknown>): Promise<unknown> {
     await frozen?.over;
-    if (away) throw new RedisAway('cut', false);
+    if (away) {
+      failed.push(name);
+      throw new RedisAway('cut', false);
+    }
     asked.push({ name, bytes: args.reduce<number>((sum, arg) => sum + String(arg).length, 0) });
     const answer = await ask();
     await frozen?.over;
@@ -181,6 +195,7 @@ function linkOf(redis: Redis): Link {
     },
     close: () => redis.close(),
     asked,
+    failed,
     freeze() {
       let end = (): void => undefined;
       const over = new Promise<void>((resolve) => {
@@ -194,6 +209,7 @@ function linkOf(redis: Redis): Link {
     },
     cut() {
       away = true;
+      failed.length = 0;
       for (const listener of listeners) listener(false);
     },
     mend() {
@@ -201,6 +217,48 @@ function linkOf(redis: Redis): Link {
       for (const listener of listeners) listener(redis.well());
     },
     loseAnswers: (name, count) => void losing.set(name, count),
+  };
+}
+
+export interface Proxy {
+  readonly url: string;
+  /** Breaks every connection, in the middle of whatever is on its way; new ones are taken. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+/** Between an instance and Redis, as a network that breaks. */
+export async function proxyTo(port: number): Promise<Proxy> {
+  const open = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(socket);
+      // One side that breaks breaks the other.
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => {
+        open.delete(socket);
+        other.destroy();
+      });
+      socket.pipe(other);
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const cut = (): void => {
+    for (const socket of open) socket.destroy();
+  };
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut,
+    async close() {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
   };
 }
 

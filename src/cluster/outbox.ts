@@ -170,7 +170,7 @@ export class Outbox {
     this.#flying += 1;
     const args: Arg[] = [from, this.#base, first];
     for (const { life, topic, text } of batch) args.push(life, topic, text);
-    let there = first - 1;
+    let there = 0;
     try {
       there = Number(await redis.run(sendScript, this.#keys, args));
       this.#refused = 0;

@@ -53,7 +53,7 @@ export class RedisLiveness implements Liveness {
   #carried = new Map<InstanceId, Lease>();
   readonly #gone = new Set<InstanceId>();
   #lead: { readonly id: InstanceId; readonly from: number } | undefined;
-  /** The last renewal failed, or none has come through yet after one that did. */
+  /** The last renewal failed, or this instance could not act before it; nobody here was told yet that this is over. */
   #away = false;
   /** Redis lost what it had, and nobody here was told yet. */
   #lost = false;
@@ -233,6 +233,7 @@ export class RedisLiveness implements Liveness {
     this.#beat += 1;
     const beat = this.#beat;
     const longAgo = this.#confirmed > 0 && silent > TOMBSTONE / 2 ? 1 : 0;
+    if (this.#confirmed > 0 && silent >= MAY_ACT) this.#away = true;
     try {
       const answer = readRenewal(
         await this.#redis.run(renewScript, this.#keys, [

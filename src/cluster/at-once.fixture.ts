@@ -1,0 +1,41 @@
+// Runs all cases of a test file at the same time, over one real Redis, each with keys of its own: they mostly wait for leases. Knows no
+// case.
+import { afterAll, beforeAll, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { Bed } from './cluster.fixture.js';
+
+/** At the top of a file, once. `server` is there while cases run. */
+export function atOnce(): {
+  readonly server: Pick<RedisServer, 'ask' | 'port'>;
+  it(name: string, run: (bed: Bed) => Promise<void>): void;
+} {
+  let server: RedisServer | undefined;
+  const cases: (() => void)[] = [];
+  beforeAll(async () => {
+    server = await startRedis();
+    for (const begin of cases) begin();
+  });
+  afterAll(() => server?.close());
+  const running = (): RedisServer => {
+    if (!server) throw new Error('only while cases run');
+    return server;
+  };
+  return {
+    server: {
+      ask: (command, ...args) => running().ask(command, ...args),
+      get port() {
+        return running().port;
+      },
+    },
+    it(name, run) {
+      let result: Promise<void> | undefined;
+      cases.push(() => {
+        const bed = new Bed(running().url);
+        result = run(bed).finally(() => bed.close());
+        // Told by the test below, which may be asked later.
+        result.catch(() => undefined);
+      });
+      test(name, () => result);
+    },
+  };
+}
