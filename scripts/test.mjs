@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findChromium, installChromium } from './chromium.mjs';
+import { findProxy, installProxy, proxies } from './proxies.mjs';
 import { findRedis, hasDocker, installRedis } from './redis.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -28,6 +29,17 @@ if (!withoutBrowser) {
     finish(0, 1);
   }
   env.CHROMIUM_PATH = chromium;
+}
+
+for (const name of proxies) {
+  const found = findProxy(name) ?? installProxy(name, (line) => console.log(`test: ${line}`));
+  if (!found) {
+    console.error(
+      `test: no ${name} for the tests of deploy/: install the package "${name}" or set ${name.toUpperCase()}_PATH`,
+    );
+    finish(0, 1);
+  }
+  env[`${name.toUpperCase()}_PATH`] = found;
 }
 
 // Without a redis-server tests start theirs in Docker, but for Sentinel and Cluster.
