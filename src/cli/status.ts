@@ -50,7 +50,8 @@ export function statusText(body: StatusBody, now: number, style: Style): string 
 function redisLines(redis: StatusBody['redis'], style: Style): string[] {
   if (redis === null) return [];
   const { address, reachable } = redis;
-  const away = 'not reachable: the legacy is served, what the new path serves is refused or falls back';
+  const away =
+    'not reachable: the legacy is served, what the new path serves is refused or falls back; other instances are shown as they were';
   return [`redis    ${harmless(address)} ${reachable ? style.green('reachable') : style.red(away)}`];
 }
 
