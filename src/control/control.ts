@@ -25,6 +25,8 @@ export interface RouteLog {
   append(version: RouteVersion, after: number): Promise<{ readonly conflict?: readonly RouteVersion[] }>;
   /** Where several instances share it; a log that is this process's alone has no such method. Set once, right after `read`. */
   follow?(follower: LogFollower): void;
+  /** Tells the follower what others have appended by now, where the log can be read. Never rejects. */
+  refresh?(): Promise<unknown>;
   /**
    * A version is in force here: answers on how many instances it is in force, of how many, as soon as that is all of them, or
    * after a second. A log that is this process's alone has no such method: 1 of 1.

@@ -1,6 +1,8 @@
 // The newest versions of the route table in memory, within a bound of number and size. Knows no log.
 import { isDeepStrictEqual } from 'node:util';
 import type { RouteVersion } from '../routing/change.js';
+import { tableOf } from '../routing/check.js';
+import type { RouteTable } from '../routing/route.js';
 import { MOST_CHARACTERS, MOST_IN_MEMORY } from './file-log.js';
 
 export class History {
@@ -57,3 +59,12 @@ export class History {
     return this.#versions[0];
   }
 }
+
+/** The table of a version that was checked when it was read. */
+export function known(version: RouteVersion): RouteTable {
+  const read = tableOf(version.after);
+  if (!read.ok) throw new Error(`version ${version.version} holds no route table: ${read.problems[0]}`);
+  return read.table;
+}
+
+export const same = (a: RouteTable, b: RouteTable): boolean => isDeepStrictEqual(a.toJSON(), b.toJSON());

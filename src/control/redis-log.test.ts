@@ -161,6 +161,23 @@ describe('a change on one of several instances', () => {
   });
 });
 
+describe('an instance that has not heard of a flip yet', () => {
+  test.each([
+    ['the red switch', red],
+    ['a set', toLegacy],
+  ])('takes %s for no change of nothing', async (_what, change) => {
+    const [a, b] = [await bed.instance('a'), await bed.instance('b')];
+    bed.hub.deaf = true;
+    const flipping = a.routes.change(toNew, alice);
+    await expect.poll(() => a.routes.current.version, within).toBe(2);
+    // All is on the legacy there, as far as B knows.
+    const outcome = await b.routes.change(change, bob);
+    expect(outcome).toMatchObject({ kind: 'applied', version: { version: 3 } });
+    await flipping;
+    await expect.poll(() => [a, b].map(({ routes }) => mode(routes)), within).toEqual(['legacy', 'legacy']);
+  });
+});
+
 describe('a start', () => {
   test('of many at once begins the log exactly once', async () => {
     const path = await file(5);

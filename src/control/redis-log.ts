@@ -257,6 +257,8 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
       lookLater();
     },
 
+    refresh: look,
+
     confirm: async (version) => {
       // In force here and not in the log yet, so nowhere else.
       if (version > known.number) return { instances: 1, of: Math.max(1, liveness.living().length) };

@@ -6,8 +6,9 @@ import { type RouteTable, routeTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { RouteControl, RouteLog } from './control.js';
 import { FollowedFile, type ReadFile } from './followed-file.js';
+import { reasonOf } from './past.js';
 import { watchRoutes } from './routes-file.js';
-import { reasonOf, Versions } from './versions.js';
+import { Versions } from './versions.js';
 
 export interface RoutesOptions {
   readonly log: RouteLog;

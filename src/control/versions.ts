@@ -3,11 +3,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timer } from '../base/clock.js';
 import { type Change, type Planned, plan, type RouteVersion } from '../routing/change.js';
-import { LONGEST_ACTOR, LONGEST_REASON, tableOf } from '../routing/check.js';
+import { LONGEST_ACTOR, LONGEST_REASON } from '../routing/check.js';
 import { type RouteTable, routeTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { Author, LogFollower, Outcome, RouteControl, RouteLog } from './control.js';
-import { History } from './history.js';
+import { History, known, same } from './history.js';
+import { reconciled } from './lost.js';
+import { Past, reasonOf } from './past.js';
+import { type Pending, pendingOf, rebased } from './pending.js';
 import { Turns, within } from './turns.js';
 
 export interface VersionsOptions {
@@ -32,18 +35,6 @@ export interface Followed {
   yielded(control: RouteControl, seen: (hash: string) => boolean): void;
 }
 
-/** In force, and not in the log yet. */
-interface Pending {
-  readonly change: Change;
-  version: RouteVersion;
-  table: RouteTable;
-  written: boolean;
-  /** Others have appended since it was made. */
-  overtaken: boolean;
-  /** Others have begun the log that it was to begin. */
-  yielded?: true;
-}
-
 const NOTHING = routeTable(new Map());
 
 /** A log that takes longer is told as one that can't be written; what it was given may still come to be. */
@@ -65,6 +56,7 @@ export class Versions implements RouteControl {
   readonly #signals: VersionsOptions['signals'];
   readonly #clock: Clock;
   readonly #history = new History();
+  readonly #past: Past;
   readonly #listeners = new Set<(version: RouteVersion) => void>();
   readonly #closing: (() => unknown)[] = [];
   #current: RouteVersion | undefined;
@@ -90,6 +82,8 @@ export class Versions implements RouteControl {
     this.#clock = clock;
     this.#last = last;
     for (const version of versions) this.#history.push(version);
+    const pending = () => this.#pending.map(({ version }) => version);
+    this.#past = new Past({ log, history: this.#history, signals, pending });
   }
 
   get current(): RouteVersion {
@@ -133,7 +127,7 @@ export class Versions implements RouteControl {
   }
 
   async plan(change: Change): Promise<Planned> {
-    return this.#planned(change, await this.#target(change));
+    return this.#planned(change, await this.#past.target(change));
   }
 
   async change(change: Change, author: Author): Promise<Outcome> {
@@ -162,12 +156,8 @@ export class Versions implements RouteControl {
     return outcome.kind === 'applied' ? { ...outcome, confirmed: await this.#confirmed(outcome.version) } : outcome;
   }
 
-  async history(limit: number, before = Number.POSITIVE_INFINITY): Promise<readonly RouteVersion[]> {
-    const pending = this.#pending.map(({ version }) => version).filter(({ version }) => version < before);
-    const found = [...pending.reverse(), ...this.#history.below(before, limit)].slice(0, limit);
-    const oldest = found.at(-1)?.version ?? Math.min(before, this.#history.oldest?.version ?? 1);
-    if (found.length === limit || oldest <= 1) return found;
-    return [...found, ...(await this.#older(limit - found.length, oldest))];
+  history(limit: number, before = Number.POSITIVE_INFINITY): Promise<readonly RouteVersion[]> {
+    return this.#past.page(limit, before);
   }
 
   onChange(listener: (version: RouteVersion) => void): () => void {
@@ -200,7 +190,10 @@ export class Versions implements RouteControl {
       if (this.#shared && this.#last > (this.#history.newest?.version ?? 0)) return this.#foreign();
       const planned = this.#planned(change, undefined);
       if (!planned.ok) return { kind: 'refused', problems: planned.problems };
-      if (same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
+      if (same(planned.table, this.table)) {
+        if (await this.#newest()) return { kind: 'unchanged', version: this.current };
+        continue;
+      }
       const version = this.#next(change, author, planned.table, this.#free());
       const appended = await this.#append(version, true);
       if (appended === 'failed') return this.#unwritable();
@@ -238,13 +231,17 @@ export class Versions implements RouteControl {
   // ---- in force at once, in the log as soon as it can be
 
   async #urgent(change: Change, author: Author): Promise<Outcome> {
-    const planned = this.#planned(change, change.kind === 'rollback' ? await this.#target(change) : undefined);
+    const planned = this.#planned(change, change.kind === 'rollback' ? await this.#past.target(change) : undefined);
     if (!planned.ok) return { kind: 'refused', problems: planned.problems };
     const overruled = this.#followed?.overrule() ?? false;
     const idle = this.#turns.waiting === 0 && this.#pending.length === 0 && !overruled;
-    if (idle && same(planned.table, this.table)) return { kind: 'unchanged', version: this.current };
+    if (idle && same(planned.table, this.table)) {
+      if (await this.#newest()) return { kind: 'unchanged', version: this.current };
+      return this.#urgent(change, author);
+    }
     const version = this.#next(change, author, planned.table, this.#free());
     const pending = await this.#ahead(change, version, planned.table);
+    if (pending.dropped) return { kind: 'unchanged', version: this.current };
     return {
       kind: 'applied',
       version: pending.version,
@@ -253,10 +250,18 @@ export class Versions implements RouteControl {
     };
   }
 
+  /** Whether what is in force is the newest of the log. False: others have appended, and theirs is in force by now. */
+  async #newest(): Promise<boolean> {
+    if (!this.#log.refresh) return true;
+    const { version } = this.current;
+    await within(this.#clock, URGENT_LOG_MS, this.#log.refresh(), () => undefined);
+    return this.current.version === version;
+  }
+
   /** Puts a version in force, and then in the log; answers when it is there, or when that takes too long. */
   async #ahead(change: Change, version: RouteVersion, table: RouteTable): Promise<Pending> {
     this.#epoch++;
-    const pending: Pending = { change, version, table, written: false, overtaken: false };
+    const pending = pendingOf(change, version, table);
     this.#pending.push(pending);
     if (this.#pending.length > MOST_PENDING) {
       this.#pending.shift();
@@ -303,40 +308,23 @@ export class Versions implements RouteControl {
     if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
   }
 
-  /**
-   * Gives what is pending its number, and what it starts from, behind the newest version of the log. False: it is not needed any
-   * more, since somebody else's guard has taken the same back.
-   */
+  /** Gives what is pending its number, and what it starts from, behind the newest version of the log. False: it is not needed. */
   #rebase(pending: Pending): boolean {
-    const { version, change } = pending;
     const base = this.#history.newest;
-    const number = version.version > this.#last ? version.version : this.#free();
-    if (!base || (version.version === number && version.before === base.after)) {
-      if (version.version !== number) this.#renumber(pending, { ...version, version: number });
-      return true;
+    const { version } = pending.version;
+    const next = rebased(pending, base, version > this.#last ? version : this.#free(), this.#shared);
+    if (!next) {
+      this.#written(pending);
+      pending.dropped = true;
+      this.#resumeLog();
+      return false;
     }
-    // A rollback says where to; what the others say depends on what they find.
-    if (pending.overtaken && (change.kind === 'guard' || change.kind === 'legacy')) {
-      const again = plan({ version: base, table: known(base), find: () => undefined }, change);
-      if (again.ok) pending.table = again.table;
-      if (change.kind === 'guard' && again.ok && again.differences.length === 0) {
-        this.#written(pending);
-        pending.version = base;
-        this.#resumeLog();
-        return false;
-      }
-    }
-    this.#renumber(pending, { ...version, version: number, before: base.after, after: pending.table.toJSON() });
+    this.#told = Math.max(this.#told, next.version.version);
+    Object.assign(pending, next);
+    if (this.#pending.at(-1) !== pending) return true;
+    if (next.version.version !== version || !same(next.table, this.table)) this.#inForce(next.version, next.table);
+    else this.#current = next.version;
     return true;
-  }
-
-  #renumber(pending: Pending, version: RouteVersion): void {
-    this.#told = Math.max(this.#told, version.version);
-    const moved = version.version !== pending.version.version || !same(pending.table, this.table);
-    pending.version = version;
-    if (this.#pending.at(-1) !== pending) return;
-    if (moved) this.#inForce(version, pending.table);
-    else this.#current = version;
   }
 
   // ---- the log
@@ -397,36 +385,17 @@ export class Versions implements RouteControl {
       return this.#history.newest?.version ?? 0;
     },
     replaced: ({ versions, last }) => {
-      const mine = this.#history.all();
-      const newest = mine.at(-1);
-      if (!newest || last < newest.version) {
-        const missing = mine.filter(({ version }) => version > last);
-        const which = `versions ${missing[0]?.version} to ${newest?.version}`;
-        if (newest) this.#signals.routesLog(`the log ${this.where} has lost ${which}; they are written to it again`);
-        this.#history.reset([...versions, ...missing]);
-        return missing;
-      }
-      const there = new Map(versions.map((version) => [version.version, version] as const));
-      const from = versions[0]?.version ?? last;
-      const lost = mine.filter((one) => one.version >= from && !isDeepStrictEqual(there.get(one.version), one));
-      this.#history.reset(versions);
-      this.#last = last;
-      if (lost.length === 0) return [];
-      this.#signals.routesLog(
-        `the log ${this.where} has lost version ${lost[0]?.version} by ${lost[0]?.actor} (${lost[0]?.kind}), and holds others since; "sigfig routes history" shows what there is`,
-      );
-      // What takes calls back to the legacy wins over what others wrote meanwhile.
-      if (
-        lost.includes(newest) &&
-        this.#pending.length === 0 &&
-        (newest.kind === 'legacy' || newest.kind === 'rollback')
-      ) {
+      const { missing, history, again, told } = reconciled(this.#history.all(), versions, last);
+      this.#history.reset(history);
+      this.#last = history.at(-1)?.version ?? last;
+      if (told !== null) this.#signals.routesLog(`the log ${this.where} ${told}`);
+      if (again && this.#pending.length === 0) {
         this.#epoch++;
-        const change: Change = { kind: newest.kind };
-        this.#pending.push({ change, version: newest, table: known(newest), written: false, overtaken: true });
+        const change = { kind: again.kind } as Change;
+        this.#pending.push({ ...pendingOf(change, again, known(again)), overtaken: true });
         this.#tryLater();
-      } else this.#resumeLog();
-      return [];
+      } else if (missing.length === 0 && told !== null) this.#resumeLog();
+      return missing;
     },
   };
 
@@ -490,32 +459,12 @@ export class Versions implements RouteControl {
     };
   }
 
-  /** The version that a rollback names, where it is no longer in memory. */
-  async #target(change: Change): Promise<RouteVersion | undefined> {
-    if (change.kind !== 'rollback' || change.to === undefined || this.#inMemory(change.to)) return undefined;
-    return (await this.#older(1, change.to + 1)).find(({ version }) => version === change.to);
-  }
-
-  /** Nothing where the log can't be read: what is in memory is shown all the same. */
-  async #older(limit: number, before: number): Promise<readonly RouteVersion[]> {
-    try {
-      return await this.#log.older(limit, before);
-    } catch (error) {
-      this.#signals.routesLog(`the log ${this.where} can't be read (${reasonOf(error)}); make it readable`);
-      return [];
-    }
-  }
-
-  #inMemory(number: number): RouteVersion | undefined {
-    return this.#history.find(number) ?? this.#pending.find(({ version }) => version.version === number)?.version;
-  }
-
   #planned(change: Change, older: RouteVersion | undefined): Planned {
     return plan(
       {
         version: this.current,
         table: this.table,
-        find: (number) => this.#inMemory(number) ?? (older?.version === number ? older : undefined),
+        find: (number) => this.#past.find(number) ?? (older?.version === number ? older : undefined),
       },
       change,
     );
@@ -524,16 +473,3 @@ export class Versions implements RouteControl {
 
 /** A log that is this process's alone. */
 const HERE = { instances: 1, of: 1 } as const;
-
-const same = (a: RouteTable, b: RouteTable): boolean => isDeepStrictEqual(a.toJSON(), b.toJSON());
-
-/** Of a version that was checked when it was read. */
-function known(version: RouteVersion): RouteTable {
-  const read = tableOf(version.after);
-  if (!read.ok) throw new Error(`version ${version.version} holds no route table: ${read.problems[0]}`);
-  return read.table;
-}
-
-/** The system's error, or what was thrown. */
-export const reasonOf = (error: unknown): string =>
-  (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.message : String(error));
