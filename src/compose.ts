@@ -73,7 +73,12 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const signals = createSignals({
       logger,
       meter: metrics.meter,
-      gauges: { callsByState: () => shared?.store.count() ?? {}, guard: () => guard.states(), sizes },
+      gauges: {
+        callsByState: () => shared?.store.count() ?? {},
+        guard: () => guard.states(),
+        sizes,
+        ...(config.redis && { cluster: () => clusterGauges(shared?.cluster) }),
+      },
       also: [live.signals, timelines.signals, guard.signals],
     });
 
@@ -292,6 +297,13 @@ async function leave(recovery: Recovery, { liveness }: Cluster, signals: Signals
   // What could not be handed over must be found.
   if ((await Promise.race([handed, late])) === 'handed over') await liveness.leave();
 }
+
+/** For metrics; until the first renewal there is nobody yet. */
+const clusterGauges = (cluster: Cluster | undefined) => ({
+  instances: cluster?.liveness.living().length ?? 0,
+  mayAct: cluster?.liveness.mayAct() ?? false,
+  leads: cluster?.liveness.leads() ?? false,
+});
 
 /** One of them judges the figures of all. */
 const guarded = ({ liveness }: Cluster): GuardedInstances => ({
