@@ -3,11 +3,12 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import type { InstanceId } from '../../src/base/ids.js';
 import { createSignals } from '../../src/telemetry/create.js';
 import { createLogger } from '../../src/telemetry/log.js';
 import { startMetrics } from '../../src/telemetry/metrics.js';
 import { type Query, readQuery, readScrape, type Scraped } from './promql.js';
-import { scrapeAfterTraffic } from './traffic.js';
+import { scrapeAfterTraffic, scrapeOfInstances } from './traffic.js';
 
 const read = (path: string) => readFileSync(new URL(`../../deploy/${path}`, import.meta.url), 'utf8');
 
@@ -51,8 +52,12 @@ const filled = (expr: string): string =>
 const ofTheScrape = ['job', 'instance'];
 const made = 'up';
 
-/** Faults that nobody can cause from outside: told as the parts would tell them. */
-const cannotBeCaused = ['sigfig_internal_errors_total', 'sigfig_bounds_reached_total'];
+/** Faults that nobody can cause from outside, or not soon: told as the parts would tell them. */
+const cannotBeCaused = [
+  'sigfig_internal_errors_total',
+  'sigfig_bounds_reached_total',
+  'sigfig_instances_takeover_duration',
+];
 async function scrapeOfFaults(): Promise<string> {
   const metrics = await startMetrics({
     listen: { host: '127.0.0.1', port: 0, path: '/metrics' },
@@ -64,6 +69,7 @@ async function scrapeOfFaults(): Promise<string> {
   const signals = createSignals({ logger: createLogger({ level: 'silent' }), meter: metrics.meter });
   signals.internalError('serving call-offer', new Error('broken'));
   signals.bound('held', { event: 'call-offer' });
+  signals.instanceDied('a-1' as InstanceId, 1, 1);
   const text = await (await fetch(metrics.url)).text();
   await metrics.close();
   return text
@@ -74,7 +80,7 @@ async function scrapeOfFaults(): Promise<string> {
 
 let scraped: Scraped;
 beforeAll(async () => {
-  scraped = readScrape(await scrapeAfterTraffic(), await scrapeOfFaults());
+  scraped = readScrape(await scrapeAfterTraffic(), await scrapeOfInstances(), await scrapeOfFaults());
 }, 60_000);
 
 /** Every metric, label and value of a query exists; answers the labels that its result may have. */

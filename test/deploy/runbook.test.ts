@@ -108,7 +108,7 @@ describe('what is looked at', () => {
   });
 
   it('are reasons that a decision has', () => {
-    const union = textOf('src/base/service.ts').split('export type Because =')[1]?.split(';')[0] ?? '';
+    const union = textOf('src/base/service.ts').split('export type Because =')[1]?.split('\n\n')[0] ?? '';
     const reasons = [...text.matchAll(/because="([a-z-]+)"/g)].map(([, reason]) => reason as string);
     const table = text.split('sigfig_events_decided_total{path="legacy"}')[1]?.split('\n\n')[0] ?? '';
     const rows = [...table.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, reason]) => reason as string);
@@ -136,7 +136,7 @@ describe('what is looked at', () => {
   it('are pages and files that exist', () => {
     for (const [, link = ''] of text.matchAll(/\]\(([^)]+)\)/g)) {
       const [path = '', anchor] = link.split('#');
-      const file = join(dirname(page), path);
+      const file = path === '' ? page : join(dirname(page), path);
       expect(existsSync(at(file)), link).toBe(true);
       if (anchor === undefined) continue;
       const titles = [...textOf(file).matchAll(/^#+ (.*)$/gm)].map(([, title]) =>

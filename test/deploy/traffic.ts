@@ -3,7 +3,18 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Client, connect, login, type Stack, startStack, until } from '../harness.js';
+import {
+  type Client,
+  callsNew,
+  connect,
+  login,
+  type Stack,
+  type Proxy as Started,
+  startProxy,
+  startStack,
+  until,
+} from '../harness.js';
+import { startRedis } from '../redis/server.js';
 
 const routes = `namespaces:
   /: { calls: { mode: new, guard: { min-samples: 20, max-refusals-percent: 10, max-p99: 10s } } }
@@ -24,6 +35,37 @@ export async function scrapeAfterTraffic(): Promise<string> {
   } finally {
     await stack.close();
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The metrics of one of two instances on one Redis, after a call over both and a drain that is taken back. */
+export async function scrapeOfInstances(): Promise<string> {
+  const stack = await startStack();
+  const redis = await startRedis();
+  const proxies: Started[] = [];
+  try {
+    for (const instance of ['a', 'b']) {
+      proxies.push(await startProxy(stack.legacy.url, { routes: callsNew, flags: { redis: [redis.url], instance } }));
+    }
+    const [one, other] = proxies as [Started, Started];
+    await until(async () => (await other.metric('sigfig_instances')) === 2, 'both know of one another');
+    const [a, b] = await Promise.all([connect(one.url, 'across-a'), connect(other.url, 'across-b')]);
+    const conversationId = 'dm:across-a:across-b';
+    await a.ask('call-offer', { conversationId, offer: 'o' });
+    await b.next('call-offer');
+    await b.ask('call-answer', { conversationId, answer: 'a' });
+    await a.next('call-answer');
+    await b.ask('call-end', { conversationId });
+    await a.next('call-ended');
+    await until(async () => (await one.metric('sigfig_messages_total')) > 1, 'messages went both ways');
+    await redis.stop();
+    await until(async () => (await one.metric('sigfig_redis_lost_total')) > 0, 'Redis is lost');
+    for (const client of [a, b]) client.close();
+    return await (await fetch(one.metricsUrl)).text();
+  } finally {
+    await redis.close();
+    for (const proxy of proxies) await proxy.close();
+    await stack.close();
   }
 }
 
