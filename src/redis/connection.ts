@@ -62,7 +62,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     if (probing || closed) return;
     probing = true;
     setTimeout(async () => {
-      if (client.status === 'ready') {
+      if (client.status === 'ready' && settled(client)) {
         try {
           await client.set(keyOf(prefix, 'probe', 'live'), '1', 'PX', 1_000);
           set(true, 'answers');
@@ -71,7 +71,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
         }
       }
       probing = false;
-      if (!well) probeSoon(PROBE_EVERY);
+      if (!well) probeSoon(cluster && client.status === 'ready' ? PROBE_EVERY / 10 : PROBE_EVERY);
     }, ms).unref();
   }
 
@@ -219,10 +219,15 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
     });
-    // A connection that is being made takes one command and no second: make it before it is needed.
-    cluster.on('+node', (node: Client) => {
+    // A node takes no command while its connection is being made, but for the one that began that: so it is made before it is needed,
+    // and after the one command by which ioredis finds out whether the Cluster is up.
+    const meet = (): void => {
+      for (const node of cluster.nodes('master')) if (node.status === 'wait') node.connect().catch(saidByNodeError);
+    };
+    cluster.on('ready', meet);
+    cluster.on('+node', () => {
       setImmediate(() => {
-        if (node.status === 'wait') node.connect().catch(saidByNodeError);
+        if (cluster.status === 'ready') meet();
       });
     });
     return cluster;
@@ -241,6 +246,10 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
         };
   return new Client({ ...common, ...where, db: place.db, retryStrategy: again });
 }
+
+/** Whether the nodes of a Cluster are connected, or known not to be; within a second they are. */
+const settled = (client: AnyClient): boolean =>
+  client instanceof Client || client.nodes('master').every(({ status }) => !/^(wait|connecting|connect)$/.test(status));
 
 /** ioredis writes into what it is given. */
 const copied = (nodes: RedisPlace['nodes']): RedisNode[] => nodes.map((node) => ({ ...node }));
