@@ -4,16 +4,17 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import { Bed } from './cluster.fixture.js';
 
-/** At the top of a file, once. `server` is there while cases run. */
-export function atOnce(): {
+/** At the top of a file, once. `server` is there while cases run; `most` of them run at a time. */
+export function atOnce(most = Number.POSITIVE_INFINITY): {
   readonly server: Pick<RedisServer, 'ask' | 'port'>;
   it(name: string, run: (bed: Bed) => Promise<void>): void;
 } {
   let server: RedisServer | undefined;
   const cases: (() => void)[] = [];
+  const next = (): void => cases.shift()?.();
   beforeAll(async () => {
     server = await startRedis();
-    for (const begin of cases) begin();
+    for (let i = Math.min(most, cases.length); i > 0; i--) next();
   });
   afterAll(() => server?.close());
   const running = (): RedisServer => {
@@ -28,13 +29,17 @@ export function atOnce(): {
       },
     },
     it(name, run) {
-      let result: Promise<void> | undefined;
-      cases.push(() => {
-        const bed = new Bed(running().url);
-        result = run(bed).finally(() => bed.close());
-        // Told by the test below, which may be asked later.
-        result.catch(() => undefined);
+      const result = new Promise<void>((resolve, reject) => {
+        cases.push(() => {
+          const bed = new Bed(running().url);
+          void run(bed)
+            .finally(() => bed.close())
+            .then(resolve, reject)
+            .finally(next);
+        });
       });
+      // Told by the test, which may be asked later.
+      result.catch(() => undefined);
       test(name, () => result);
     },
   };

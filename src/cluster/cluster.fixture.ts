@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Clock } from '../base/clock.js';
 import type { ConnectionNumber, InstanceId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
 import { connectRedis } from '../redis/connection.js';
@@ -38,6 +39,9 @@ export interface Link extends Redis {
   /** As SIGSTOP: nothing is asked and no answer arrives until `thaw`. */
   freeze(): void;
   thaw(): void;
+  /** Only what waits for messages waits, until `hear`. */
+  deafen(): void;
+  hear(): void;
   /** Nothing reaches Redis. */
   cut(): void;
   mend(): void;
@@ -68,7 +72,8 @@ export class Bed {
     {
       url = this.#url,
       recover = async () => undefined,
-    }: { url?: string; recover?: (dead: InstanceId) => Promise<void> } = {},
+      clock,
+    }: { url?: string; clock?: Clock; recover?: (dead: InstanceId) => Promise<void> } = {},
   ): Promise<Instance> {
     const link = linkOf(await this.redis(url));
     const sockets = new Sockets();
@@ -79,6 +84,7 @@ export class Bed {
       name,
       sockets,
       signals,
+      ...(clock && { clock }),
       monotonic: () => performance.now() + skipped,
     });
     const instance: Instance = {
@@ -125,7 +131,13 @@ export class Bed {
   async several(count: number): Promise<Instance[]> {
     const all: Instance[] = [];
     for (let i = 0; i < count; i++) all.push(await this.start(`i${i}`));
-    await Promise.all(all.map(({ cluster }) => cluster.liveness.renew()));
+    await Promise.all(
+      all.map(async ({ cluster }) => {
+        // The first contact with a Redis Cluster may need a second try.
+        await until('a lease', () => cluster.liveness.mayAct());
+        await cluster.liveness.renew();
+      }),
+    );
     return all;
   }
 
@@ -154,8 +166,19 @@ export class Sockets {
 
 const keyOf = (ref: SocketRef): string => `${ref.ns}\n${ref.id}\n${ref.connection}`;
 
+function gate(shut = false): { readonly open: Promise<void> | undefined; end(): void } {
+  let end = (): void => undefined;
+  const open = shut
+    ? new Promise<void>((resolve) => {
+        end = resolve;
+      })
+    : undefined;
+  return { open, end };
+}
+
 function linkOf(redis: Redis): Link {
-  let frozen: { readonly over: Promise<void>; readonly end: () => void } | undefined;
+  let frozen = gate();
+  let deaf = gate();
   let away = false;
   const losing = new Map<string, number>();
   const failed: string[] = [];
@@ -166,14 +189,14 @@ function linkOf(redis: Redis): Link {
   });
 
   async function through(name: string, args: readonly unknown[], ask: () => Promise<unknown>): Promise<unknown> {
-    await frozen?.over;
+    await frozen.open;
     if (away) {
       failed.push(name);
       throw new RedisAway('cut', false);
     }
     asked.push({ name, bytes: args.reduce<number>((sum, arg) => sum + String(arg).length, 0) });
     const answer = await ask();
-    await frozen?.over;
+    await frozen.open;
     if (away) throw new RedisAway('cut', true);
     const left = losing.get(name) ?? 0;
     if (left === 0) return answer;
@@ -187,7 +210,12 @@ function linkOf(redis: Redis): Link {
     key: redis.key,
     run: (script, keys, args) => through(script.name, [...keys, ...args], () => redis.run(script, keys, args)),
     call: (command, ...args) => through(command, args, () => redis.call(command, ...args)),
-    waiting: (command, ...args) => through(command, args, () => redis.waiting(command, ...args)),
+    waiting: (command, ...args) =>
+      through(command, args, async () => {
+        const answer = await redis.waiting(command, ...args);
+        await deaf.open;
+        return answer;
+      }),
     well: () => !away && redis.well(),
     onWell(listener) {
       listeners.add(listener);
@@ -197,16 +225,13 @@ function linkOf(redis: Redis): Link {
     asked,
     failed,
     freeze() {
-      let end = (): void => undefined;
-      const over = new Promise<void>((resolve) => {
-        end = resolve;
-      });
-      frozen = { over, end };
+      frozen = gate(true);
     },
-    thaw() {
-      frozen?.end();
-      frozen = undefined;
+    thaw: () => frozen.end(),
+    deafen() {
+      deaf = gate(true);
     },
+    hear: () => deaf.end(),
     cut() {
       away = true;
       failed.length = 0;

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { atOnce } from './at-once.fixture.js';
 import { type Bed, type Instance, proxyTo, until } from './cluster.fixture.js';
 
-const { server, it } = atOnce();
+const { server, it } = atOnce(4);
 
 const to = ({ cluster }: Instance) => cluster.liveness.address;
 const stream = (bed: Bed, instance: Instance): string => `${bed.prefix}:stream:{${to(instance)}}`;
@@ -197,7 +197,7 @@ describe('what is kept', () => {
 
   it('in Redis is bounded where nobody reads, and its reader says how many it missed', async (bed) => {
     const [a, b] = await bed.several(2);
-    b!.link.freeze();
+    b!.link.deafen();
     const count = 20_000;
     for (const i of numbers(count)) send(a!, b!, i);
     await until('sent', async () => {
@@ -206,7 +206,7 @@ describe('what is kept', () => {
     });
     const kept = (await server.ask('XLEN', stream(bed, b!))) as number;
     expect(kept).toBeLessThan(16_384 + 200);
-    b!.link.thaw();
+    b!.link.hear();
     await until('read', () => b!.got.at(-1) === count - 1);
     const missed = b!.signals.events
       .filter(({ what, args }) => what === 'bound' && args[0] === 'messages-missed')
