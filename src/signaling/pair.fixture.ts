@@ -287,6 +287,14 @@ export async function present({ a, b }: Instances, ...browsers: Browser[]): Prom
   }
 }
 
+export async function absent({ a, b }: Instances, user: string): Promise<void> {
+  for (const { cluster } of [a, b]) {
+    await expect
+      .poll(() => cluster.presence.socketsOf(ns, user as UserId), { timeout: 5_000, interval: 5 })
+      .toEqual([]);
+  }
+}
+
 export const offer = { offer: { sdp: 'offer' } };
 export const answer = { answer: { sdp: 'answer' } };
 

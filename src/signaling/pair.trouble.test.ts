@@ -1,0 +1,186 @@
+// Calls between two instances while what they share is in trouble: a browser is answered within two seconds, what was made all the
+// same is told to everybody else, and nothing is lost that can be done later.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { Unavailable } from '../base/unavailable.js';
+import { tagOf } from '../redis/keys.js';
+import { acked, answer, connected, fails, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+
+const unavailable = { ok: false, error: 'Signaling is unavailable, try again' };
+
+let server: RedisServer;
+let two: Instances;
+beforeAll(async () => {
+  server = await startRedis();
+  two = await pair(server.url);
+});
+afterAll(async () => {
+  await two.close();
+  await server.close();
+});
+beforeEach(() => two.reset());
+
+describe('a change whose reply is lost', () => {
+  it('is refused in time, and told to the others once it is known to be made', async () => {
+    const { a } = two;
+    const { alice, bob } = await connected(two);
+    let know!: (made: boolean) => void;
+    a.breaks.set('replace', async (make) => {
+      await make();
+      throw new Unavailable('the reply is lost', new Promise((resolve) => (know = resolve)));
+    });
+    const asked = alice.emit('call-renegotiate-offer', { offer: 'again' });
+    expect(await acked(asked)).toEqual(unavailable);
+    expect(alice.names).toEqual(['call-answer', 'error']);
+    a.breaks.clear();
+    // Nothing else is decided on this call before that is known.
+    const end = alice.emit('call-end');
+    expect(bob.names).toEqual(['call-offer']);
+    know(true);
+    await hears(bob, 'call-offer', 'call-renegotiate-offer', 'call-ended');
+    expect(await acked(end)).toEqual({ ok: true });
+    expect(asked.acks).toEqual([unavailable]);
+    expect(alice.names).toEqual(['call-answer', 'error']);
+  });
+
+  it('is told to nobody where it was not made', async () => {
+    const { a } = two;
+    const { alice, bob } = await connected(two);
+    a.breaks.set('replace', async () => {
+      throw new Unavailable('away', Promise.resolve(false));
+    });
+    expect(await acked(alice.emit('call-renegotiate-offer', { offer: 'again' }))).toEqual(unavailable);
+    a.breaks.clear();
+    expect(await acked(alice.emit('call-renegotiate-offer', { offer: 'again' }))).toEqual({ ok: true });
+    await hears(bob, 'call-offer', 'call-renegotiate-offer');
+  });
+
+  it('rings for an offer that was refused', async () => {
+    const { a, b } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const bob = b.connect('bob', 'bob-1');
+    await present(two, alice, bob);
+    a.breaks.set('create', async (make) => {
+      await make();
+      throw new Unavailable('the reply is lost', Promise.resolve(true));
+    });
+    expect(await acked(alice.emit('call-offer', offer))).toEqual(unavailable);
+    await hears(bob, 'call-offer');
+    expect(await acked(bob.emit('call-answer', answer))).toEqual([]);
+    await hears(alice, 'error', 'call-answer');
+  });
+});
+
+describe('a store that does not answer', () => {
+  it('has every event refused within two seconds, once, and what it does in the end is told', async () => {
+    const { a } = two;
+    const { alice, bob } = await connected(two);
+    let go!: () => void;
+    const slow = new Promise<void>((resolve) => (go = resolve));
+    a.breaks.set('replace', (make) => slow.then(make));
+    const started = performance.now();
+    const asked = ['one', 'two'].map((what) => alice.emit('call-renegotiate-offer', { offer: what }));
+    expect(await acked(asked[0] as (typeof asked)[0])).toEqual(unavailable);
+    expect(performance.now() - started).toBeLessThan(2_000);
+    a.breaks.clear();
+    go();
+    await hears(bob, 'call-offer', 'call-renegotiate-offer');
+    // The second one came on its turn: its own offer is there already.
+    expect(await acked(asked[1] as (typeof asked)[0])).toMatchObject({ ok: false });
+    expect(asked[0]?.acks).toEqual([unavailable]);
+    expect(bob.names).toEqual(['call-offer', 'call-renegotiate-offer']);
+  });
+
+  it('has an offer refused where the callee can not be looked for', async () => {
+    const { a, b } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const bob = b.connect('bob', 'bob-1');
+    await present(two, alice, bob);
+    a.breaks.set('create', () => new Promise(() => undefined));
+    const started = performance.now();
+    expect(await acked(alice.emit('call-offer', offer))).toEqual(unavailable);
+    expect(performance.now() - started).toBeLessThan(2_100);
+    expect(a.toLegacy).toEqual([]);
+  });
+});
+
+describe('sockets that come and go while nobody can be asked', () => {
+  it('are made good when Redis is back: the survivor is told', async () => {
+    const { b } = two;
+    const { alice, bob } = await connected(two);
+    b.away = true;
+    bob.drop();
+    expect(alice.names).toEqual(['call-answer']);
+    b.away = false;
+    await hears(alice, 'call-answer', 'call-peer-disconnected');
+    expect(b.signaling.sizes['owed-drops']?.()).toBe(0);
+  });
+
+  it('are tried again where a lookup fails', async () => {
+    const { b } = two;
+    const { alice, bob } = await connected(two);
+    b.breaks.set('bySocket', fails());
+    bob.drop();
+    await expect.poll(() => b.signaling.sizes['owed-drops']?.()).toBe(1);
+    b.breaks.clear();
+    await hears(alice, 'call-answer', 'call-peer-disconnected');
+  });
+});
+
+describe('a session that nobody can read', () => {
+  it.each([
+    ['of another type', 'its seat', (name: string) => ['SET', name, 'x']],
+    ['cut short', 'a tablet', (name: string) => ['HSET', name, 'd', '{"conversationId":']],
+    ['of a newer version', 'its seat', (name: string) => ['HSET', name, 'f', '99']],
+  ])(
+    '%s, found by %s: its call ends for both, with one clear line, and everything else goes on',
+    async (_, who, command) => {
+      const { a, b } = two;
+      const { alice, bob } = await connected(two);
+      const name = `${two.prefix}:session:{${tagOf(key().ns, key().conversationId)}}`;
+      expect(await server.ask('EXISTS', name)).toBe(1);
+      const [does, ...args] = command(name) as [string, ...string[]];
+      await server.ask(does, ...args);
+      // A seat's own change is written over what is cut short, and mends it.
+      const finder = who === 'its seat' ? alice : a.connect('alice', 'alice-2');
+      const found = await acked(finder.emit('call-renegotiate-offer', { offer: 'x' }));
+      expect(found).toEqual({ ok: false, error: 'No such call' });
+      await hears(bob, 'call-offer', 'call-ended');
+      expect(bob.heard[1]?.arg).toEqual({ conversationId: key().conversationId, reason: 'operator' });
+      await expect.poll(() => alice.names.filter((event) => event !== 'error')).toEqual(['call-answer', 'call-ended']);
+      expect(a.signals.events.filter(({ what }) => what === 'unreadable').map(({ args: [where] }) => where)).toContain(
+        name,
+      );
+      expect(await server.ask('EXISTS', name)).toBe(0);
+      expect([a, b].map(({ store }) => store.knownOf('/', 'alice').length)).toEqual([0, 0]);
+      // The conversation is free again.
+      expect(await acked(bob.emit('call-offer', offer))).toEqual({ ok: true });
+      await expect.poll(() => alice.names.at(-1)).toBe('call-offer');
+    },
+  );
+});
+
+it('what is no message of a call is not shown to a browser, and told', async () => {
+  const { a, b } = two;
+  const { bob } = await connected(two);
+  const told = { ...key(), callId: 'x', version: 1 };
+  const to = [[bob.peer.ref.id, bob.peer.ref.connection]];
+  for (const body of [
+    null,
+    {},
+    { ...told, emits: 'x' },
+    { ...told, emits: [{ sockets: to, event: 'chat-message', arg: {} }] },
+    { ...told, emits: [{ sockets: [[1, 2]], event: 'call-ended', arg: {} }] },
+    { ...told, emits: [{ sockets: to, event: 'call-ended', text: '45', attachments: ['x'] }] },
+    { ...told, emits: [], session: 7 },
+  ]) {
+    a.cluster.broker.send(b.cluster.liveness.address, { topic: 'call', body });
+  }
+  a.cluster.broker.send(b.cluster.liveness.address, {
+    topic: 'call',
+    body: { ...told, emits: [{ sockets: to, event: 'call-ended', arg: { last: true } }] },
+  });
+  await hears(bob, 'call-offer', 'call-ended');
+  expect(bob.heard[1]?.arg).toEqual({ last: true });
+  expect(b.signals.events.filter(({ what }) => what === 'internalError')).toHaveLength(7);
+});
