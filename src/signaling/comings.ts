@@ -1,5 +1,6 @@
 // Sockets that come and go: a call that waits for a user hears of a new one, a call whose seat is lost hears of that, at once
 // or as soon as what instances share can be reached again. Knows no routes and no payloads.
+import type { SocketRef } from '../base/ids.js';
 import type { DropCause, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import type { CallEvent, Session } from '../call/session.js';
@@ -12,6 +13,8 @@ const mostDroppedAtOnce = 64;
 /** Comings and goings that wait while Redis is away, 0.5 KB each: as many as one instance has browsers. */
 const mostOwed = 100_000;
 const retryMs = 500;
+/** What a new socket sends is not kept waiting for longer by a Redis that does not answer. */
+const mostWaitMs = 1_000;
 /** Of those, looked at together when Redis is back, so that thousands don't all ask at once. */
 const retriedAtOnce = 64;
 
@@ -21,6 +24,8 @@ export class Comings {
   readonly #lanes: Lanes;
   /** What could not be done yet; null: the peer came, otherwise why it went. */
   readonly #owed = new Map<Peer, DropCause | null>();
+  /** By socket; each for a round trip or two. */
+  readonly #arriving = new Map<string, Promise<void>>();
   #retrying = false;
 
   constructor(deps: CallsDeps, calls: Calls, lanes: Lanes) {
@@ -36,7 +41,29 @@ export class Comings {
 
   /** The legacy accepted a socket of a verified user. */
   came(peer: Peer): Promise<void> {
-    return this.#orLater(peer, null, this.#arrived(peer));
+    const work = this.#orLater(peer, null, this.#arrived(peer));
+    // Alone that is done before the browser can have sent anything.
+    if (peer.ref.at !== undefined) this.#waitFor(peer.ref, work);
+    return work;
+  }
+
+  /** A call may be about to give its held seat to this new socket: what it sends waits for that; null: not, or not any more. */
+  arriving(ref: SocketRef): Promise<void> | null {
+    return this.#arriving.get(nameOf(ref)) ?? null;
+  }
+
+  #waitFor(ref: SocketRef, work: Promise<void>): void {
+    const name = nameOf(ref);
+    const waiting = new Promise<void>((resolve) => {
+      const timer = this.#deps.clock.after(mostWaitMs, () => done());
+      const done = (): void => {
+        timer.cancel();
+        this.#arriving.delete(name);
+        resolve();
+      };
+      work.then(done, done); // told by who asked for the work
+    });
+    this.#arriving.set(name, waiting);
   }
 
   went(peer: Peer, cause: DropCause): Promise<void> {
@@ -119,3 +146,5 @@ export class Comings {
     }
   }
 }
+
+const nameOf = ({ ns, connection, id }: SocketRef): string => `${connection} ${id} ${ns}`;

@@ -260,9 +260,11 @@ export class Signaling implements Service {
     let { decided: decision, accepting } = turn;
     // Its call's relays may have gone back to the legacy since that was decided.
     if (decision?.because === 'peeled' && !this.#ownership.observed(key, event.name)) decision = undefined;
+    const ask = decision || turn.asked !== undefined ? null : this.#ownership.asks(event, key);
+    if (ask) return this.#ask(turn, ask);
+    const arriving = this.#comings.arriving(event.peer.ref);
+    if (arriving) return arriving.then(() => this.#afterArrival(turn));
     if (!decision) {
-      const ask = turn.asked !== undefined ? null : this.#ownership.asks(event, key);
-      if (ask) return this.#ask(turn, ask);
       decision = this.#ownership.decide(event, key, shared);
       if (decision.path === 'legacy') {
         if (!delivery.isConnected(event.peer.ref)) {
@@ -350,6 +352,20 @@ export class Signaling implements Service {
   }
 
   /** What the others have of its conversation is asked, and then it is decided with that, or without where nobody answers. */
+  async #afterArrival(turn: Turn): Promise<void> {
+    const { event, accepting } = turn;
+    if (event.name !== 'call-end' && !this.#deps.delivery.isConnected(event.peer.ref)) {
+      accepting?.done();
+      return;
+    }
+    try {
+      await this.#serve(turn);
+    } catch (error) {
+      this.#failed(untracked(event), error);
+      accepting?.done();
+    }
+  }
+
   async #ask(turn: Turn, what: 'look' | 'claim'): Promise<void> {
     const { event, key } = turn;
     const asked = this.#deps.clock.now();
