@@ -20,9 +20,11 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
   let legacy: { readonly url: string };
   let instances: [Proxy, Proxy];
   let front: InFront;
+  let gone: Proxy | undefined;
 
-  const start = (name: string, prefix: string) =>
+  const start = (name: string, prefix: string, more: readonly string[] = []) =>
     bed.proxy(legacy.url, callsNew, [
+      ...more,
       ...['--redis', redis.url, '--redis-prefix', prefix, '--instance', name],
       ...['--drain-delay', '2s', '--drain', '1s'],
     ]);
@@ -154,6 +156,36 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
     await right.next('call-ended');
     for (const { got } of moved) expect(got.map(({ event }) => event)).not.toContain('call-peer-disconnected');
     for (const client of [...moved, late]) client.close();
+    gone = drained;
+  }, 60_000);
+
+  it('takes an instance back once it is replaced, and leaves one that is killed', async () => {
+    const { url, admin } = gone as Proxy;
+    const name = gone === instances[0] ? 'a' : 'b';
+    const back = await start(name, `front-${kind}`, ['--listen', new URL(url).host, '--admin', new URL(admin).host]);
+    instances[name === 'a' ? 0 : 1] = back;
+    const browser = { ...polling, withCredentials: true, reconnection: true, reconnectionDelay: 20 };
+    await until(
+      async () => {
+        (await connect(front.url, `again-${kind}`, browser)).close();
+        return (await opened(back)) > 0;
+      },
+      'new sessions come to it',
+      20_000,
+    );
+    const clients = await Promise.all([0, 1].map((i) => connect(front.url, `killed-${kind}-${i}`, browser)));
+    await until(async () => (await sum(open)) === 2, 'only they are here');
+    const killed = (await open(back)) > 0 ? back : (instances.find((one) => one !== back) as Proxy);
+    const left = instances.find((one) => one !== killed) as Proxy;
+    await killed.kill();
+    await until(async () => (await open(left)) === 2, 'they come back to the other one', 15_000);
+    await until(() => clients.every(({ socket }) => socket.connected), 'they are connected');
+    for (const client of clients) {
+      expect(await client.ask('call-end', { conversationId: 'dm:nobody:here' })).toMatchObject({
+        error: 'No such call',
+      });
+      client.close();
+    }
   }, 60_000);
 });
 
