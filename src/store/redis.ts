@@ -104,8 +104,15 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
   async function indexed<T>(indexes: Promise<unknown>[], write: () => Promise<T>): Promise<T> {
     if (indexes.length === 0) return write();
     if (!redis.ordered) await Promise.all(indexes);
-    const [answer] = await Promise.all([write(), ...indexes]);
-    return answer;
+    const answers = await Promise.allSettled([write(), ...indexes]);
+    const [answer] = answers;
+    const faults = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    if (answer.status === 'fulfilled' && faults.length === 0) return answer.value;
+    const fault = faults.find((one) => !(one instanceof RedisAway));
+    if (fault !== undefined) throw fault;
+    // One that failed says nothing of the other.
+    const sent = answer.status === 'fulfilled' || faults.some((one) => one instanceof RedisAway && one.sent);
+    throw new RedisAway((faults[0] as RedisAway).message, sent);
   }
 
   const held = ({ held: seats }: Session): string =>
@@ -145,24 +152,32 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
       known.inForce(session);
       known.indexed(session, id);
     };
+    // The indexes were written before it.
+    const unmade = (): void =>
+      tidying.run(`unmade ${session.callId}`, () => index.after(session, [id], flag(session) === '1'));
     const dead: string[] = [];
     // A claim of an instance that died counts no more; which those are is known here.
     for (;;) {
-      const answer = await trying.run(
-        () =>
-          indexed(index.before(null, session, unindexed(session)), () =>
-            run(
-              scripts.create,
-              session,
-              [keys.session, keys.ended, keys.claim, keys.void],
-              [
-                ...[op, session.callId, session.version, writeSession(session), FORMAT, held(session)],
-                ...[instanceOf(session), flag(session), TTL, id, ...dead],
-              ],
+      const answer = await trying
+        .run(
+          () =>
+            indexed(index.before(null, session, unindexed(session)), () =>
+              run(
+                scripts.create,
+                session,
+                [keys.session, keys.ended, keys.claim, keys.void],
+                [
+                  ...[op, session.callId, session.version, writeSession(session), FORMAT, held(session)],
+                  ...[instanceOf(session), flag(session), TTL, id, ...dead],
+                ],
+              ),
             ),
-          ),
-        settle(session, op, (done) => done && made()),
-      );
+          settle(session, op, (done) => (done ? made() : unmade())),
+        )
+        .catch((error: unknown) => {
+          if (error instanceof Unavailable && !error.late) unmade();
+          throw error;
+        });
       const [word, ...rest] = answer;
       if (word === 'done' || word === 'ended') {
         made();
@@ -176,7 +191,7 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
           continue;
         }
       }
-      tidying.run(`unmade ${session.callId}`, () => index.after(session, [id], flag(session) === '1'));
+      unmade();
       if (word === 'claimed') return { created: false, session: null, claimed: true };
       return { created: false, session: found(session, answer), claimed: false };
     }
