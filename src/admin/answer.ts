@@ -24,6 +24,7 @@ export const refusalStatus = {
   refused: 422,
   'rate-limited': 429,
   internal: 500,
+  unavailable: 503,
   unwritable: 503,
   'not-known': 503,
 } as const;

@@ -230,8 +230,8 @@ export interface LiveBody {
 /**
  * Every refusal: 400 `invalid`, 401 `unauthorized`, 403 `forbidden` (needs `operate`, or comes from a page of another site), 404
  * `not-found`, 405 `method`, 409 `conflict` (with `current`) and `legacy-call`, 413 `too-large`, 415 `media-type`, 422 `refused`, 429
- * `rate-limited`, 500 `internal`, 503 `unwritable` (nothing was changed) and `not-known` (the log has been given the change and does
- * not answer: it is made if the log ever does, and the history shows it).
+ * `rate-limited`, 500 `internal`, 503 `unavailable` (what instances share can't be reached), `unwritable` (nothing was changed) and
+ * `not-known` (the log has been given the change and does not answer: it is made if the log ever does, and the history shows it).
  */
 export interface ErrorBody {
   readonly error: string;

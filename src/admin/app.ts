@@ -4,6 +4,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import type { Clock } from '../base/clock.js';
+import { Unavailable } from '../base/unavailable.js';
 import { type Answer, refuse } from './answer.js';
 import { bodyOf, queryOf } from './body.js';
 import { door } from './door.js';
@@ -71,7 +72,9 @@ export function createApp(options: AppOptions): App {
     // Taking everything back is never too often; asking what that would do may be, and sooner than changing something.
     const late = input.value.dryRun === true ? entrance.often(asked, endpoint.limit, DRY_RUN_COST) : null;
     if (late) return refused(late);
-    const given = await endpoint.run({ input: input.value as never, id: c.req.param('id') ?? '', who, access });
+    const given = await endpoint
+      .run({ input: input.value as never, id: c.req.param('id') ?? '', who, access })
+      .catch(unavailable);
     return given.status === 200 ? json(given) : refused(given);
   }
 
@@ -143,6 +146,13 @@ export function createApp(options: AppOptions): App {
       streams.close();
     },
   };
+}
+
+/** Another instance's calls, say, while Redis is away. */
+function unavailable(error: unknown): Answer {
+  if (!(error instanceof Unavailable)) throw error;
+  const line = `what the instances share can't be reached now (${error.message}); "sigfig status" shows when it can be again`;
+  return refuse('unavailable', [line]);
 }
 
 const json = ({ status, body, text, headers }: Answer): Response =>

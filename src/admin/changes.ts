@@ -1,5 +1,7 @@
 // Changes of the table as operators ask for them, dry or real: compare-and-set, the reason, the calls that end with it, and what
 // is answered. Knows no HTTP; what a change makes of a table is the routing's to say.
+
+import { Unavailable } from '../base/unavailable.js';
 import type { Author, Outcome } from '../control/control.js';
 import { type Change, type Difference, differences, type RouteVersion } from '../routing/change.js';
 import type { RouteTable } from '../routing/route.js';
@@ -54,13 +56,14 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
     }
   }
 
-  /** Undefined: they could not all be ended. */
-  async function ended(which: (ns: string) => boolean): Promise<number | undefined> {
+  /** Otherwise why they could not all be ended. */
+  async function ended(which: (ns: string) => boolean): Promise<number | 'internal' | 'unavailable'> {
     try {
       return await calls.endAll(which);
     } catch (error) {
+      if (error instanceof Unavailable) return 'unavailable';
       signals.internalError('ending all calls', error);
-      return undefined;
+      return 'internal';
     }
   }
 
@@ -69,7 +72,7 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
    * both has no time for.
    */
   async function changed(change: Change, endCalls: boolean, author: Author) {
-    let ending: Promise<number | undefined> | undefined;
+    let ending: ReturnType<typeof ended> | undefined;
     const end = (differing: readonly Difference[]) => {
       ending ??= ended(endedBy(change, differing, routes.table));
     };
@@ -108,11 +111,12 @@ export function changesOf(deps: ApiDeps, inTurn: InTurn) {
     const applied = outcome.kind === 'applied';
     if (applied) signals.operated({ ...who, did: `${change.kind} → version ${version.version}`, reason });
     const endedCalls = ending ? await ending : 0;
-    if (endedCalls === undefined) {
+    if (typeof endedCalls === 'string') {
       const again =
         change.kind === 'legacy' ? 'sigfig routes legacy --all' : `sigfig routes rollback ${version.version}`;
-      return refuse('internal', [
-        `version ${version.version} is in force, but its calls could not all be ended; try "${again} --end-calls"`,
+      const why = endedCalls === 'unavailable' ? " (what the instances share can't be reached now)" : '';
+      return refuse(endedCalls, [
+        `version ${version.version} is in force, but its calls could not all be ended${why}; try "${again} --end-calls"`,
       ]);
     }
     if (endCalls) signals.operated({ ...who, did: `end ${endedCalls} calls`, reason });

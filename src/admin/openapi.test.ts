@@ -2,6 +2,7 @@
 // described can be had.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manualClock, systemClock } from '../base/clock.js';
+import { Unavailable } from '../base/unavailable.js';
 import { memoryLog } from '../control/memory-log.js';
 import { createRoutes } from '../control/routes.js';
 import { recordedSignals } from '../telemetry/signals.js';
@@ -289,6 +290,41 @@ describe('refusals', () => {
     ).toBe(503);
     const yaml = 'namespaces: { /: { calls: new } }';
     expect((await asked(bed, 'POST', '/api/routes/apply', { body: { yaml, reason: 'x' } })).status).toBe(503);
+  });
+
+  it('503: what the instances share is away', async () => {
+    const away = async () => {
+      throw new Unavailable('Redis does not answer');
+    };
+    const calls = { ...fakeCalls(), list: away, show: away, end: away, byNamespace: away, endAll: away };
+    const bed = await bedOf({ calls });
+    for (const [method, path, body] of [
+      ['GET', '/api/calls', {}],
+      ['GET', '/api/calls/{id}', {}],
+      ['POST', '/api/calls/{id}/end', { body: {} }],
+    ] as const) {
+      const told = await asked(bed, method, path, body, concrete(path));
+      expect(told).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+      expect(told.body.problems[0]).toMatch(/\(Redis does not answer\); "sigfig status" shows/);
+    }
+    // A change can be looked at and made all the same.
+    for (const dryRun of [true, false]) {
+      const body = { target: 'calls', mode: 'new', reason: 'x', dryRun };
+      const told = await asked(bed, 'POST', '/api/routes/set', { body });
+      expect(told.status).toBe(200);
+      const { lines } = dryRun ? told.body : told.body.plan;
+      expect(lines).toContain(
+        "how many live calls it concerns can't be counted: what the instances share can't be reached now",
+      );
+    }
+    for (const path of ['/api/routes/legacy', '/api/routes/rollback']) {
+      const told = await asked(bed, 'POST', path, { body: { endCalls: true } });
+      expect(told).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+      expect(told.body.problems[0]).toMatch(
+        /^version \d is in force, but its calls could not all be ended .*--end-calls"$/,
+      );
+    }
+    expect(bed.signals.events.filter(({ what }) => what === 'internalError')).toEqual([]);
   });
 
   it('503: a log that was given a change and does not answer', async () => {

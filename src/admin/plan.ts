@@ -1,6 +1,7 @@
 // What a change would do in live terms: who is connected, which calls stay where they are, what can't be served here; and a
 // request to set a group as a route. Knows no HTTP; the numbers come from whoever counts.
 
+import { Unavailable } from '../base/unavailable.js';
 import type { Difference } from '../routing/change.js';
 import {
   type Canary,
@@ -56,10 +57,9 @@ export async function livePlan({ connected, calls, instances }: PlanDeps, asked:
   const usersIn = (some: readonly string[]) => connected.usersIn(some);
   const isIn = (ns: string, user: string) => connected.socketsOf(ns, user).length > 0;
   const listed = moving.flatMap(({ ns, after }) => (after.canary?.users ?? []).filter((user) => isIn(ns, user)));
-  const live =
-    namespaces.length > 0 || (ends && 'which' in ends) ? await calls.byNamespace() : new Map<string, never>();
+  const live = namespaces.length > 0 || (ends && 'which' in ends) ? await liveIn(calls) : NONE;
   const count = (path: 'new' | 'legacy', which: (ns: string) => boolean) =>
-    [...live].reduce((sum, [ns, counts]) => sum + (which(ns) ? counts[path] : 0), 0);
+    [...(live ?? NONE)].reduce((sum, [ns, counts]) => sum + (which(ns) ? counts[path] : 0), 0);
   const concerned = (ns: string) => namespaces.includes(ns);
   const unservable = unservableIn(connected, differences);
   const figures = {
@@ -85,10 +85,24 @@ export async function livePlan({ connected, calls, instances }: PlanDeps, asked:
   if (lines.length === 0) lines.push('changes nothing: the table is already like that');
   for (const path of ['legacy', 'new'] as const) if (staying[path] > 0) lines.push(stayingLine(staying[path], path));
   if (figures.endedCalls > 0) lines.push(`ends ${counted(figures.endedCalls, 'live call')} of the new path at once`);
+  if (live === null) lines.push(UNCOUNTED);
   const several = moving.length > 0 ? (await instances.all()).length : 1;
   const whose =
     several > 1 ? [`of ${several} instances, users and calls of the legacy are counted on this one only`] : [];
   return { ...figures, lines: [...lines, ...unservableLines(unservable), ...whose] };
+}
+
+const NONE: ReadonlyMap<string, { readonly new: number; readonly legacy: number }> = new Map();
+const UNCOUNTED = "how many live calls it concerns can't be counted: what the instances share can't be reached now";
+
+/** Null: not while what is shared is away, which keeps nobody from looking at a change, or making it. */
+async function liveIn(calls: PlanDeps['calls']): Promise<typeof NONE | null> {
+  try {
+    return await calls.byNamespace();
+  } catch (error) {
+    if (error instanceof Unavailable) return null;
+    throw error;
+  }
 }
 
 /** Where the numbers could not be had. */

@@ -202,6 +202,15 @@ describe('what is gone', () => {
         10_000,
       );
       expect((await sigfig(one, 'status')).out).toMatch(/^redis +\S+ not reachable: the legacy is served/m);
+      const list = await sigfig(one, 'calls', 'list');
+      expect(list).toMatchObject({ code: 1, out: '' });
+      expect(list.err).toMatch(/^sigfig: what the instances share can't be reached now [^\n]*\n$/);
+      expect((await sigfig(one, 'calls', 'list', '--path', 'legacy')).code).toBe(0);
+      const dry = await sigfig(one, 'routes', 'legacy', '--all', '--dry-run');
+      expect(dry).toMatchObject({
+        code: 0,
+        out: expect.stringContaining("how many live calls it concerns can't be counted"),
+      });
       const other = await sigfig(one, 'drain', id, '--reason', 'x');
       expect(other).toMatchObject({ code: 1, out: '' });
       expect(other.err).toMatch(
