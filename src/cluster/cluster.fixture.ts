@@ -34,6 +34,9 @@ export interface Instance {
   kill(): Promise<void>;
 }
 
+/** `late`: done, up to 300 ms later, behind what is asked meanwhile; no answer either. */
+export type Fate = 'done' | 'not done' | 'no answer' | 'late';
+
 /** What comes between an instance and its Redis. */
 export interface Link extends Redis {
   /** As SIGSTOP: nothing is asked and no answer arrives until `thaw`. */
@@ -47,6 +50,10 @@ export interface Link extends Redis {
   mend(): void;
   /** Of the next calls by that name, the answer is lost: they are executed, and fail. */
   loseAnswers(name: string, count: number): void;
+  /** What becomes of the next calls by that name, one after the other. */
+  fate(name: string, fates: readonly Fate[]): void;
+  /** Resolves once all that is late has been done. */
+  settled(): Promise<void>;
   /** Names of what could not be asked, since the last `cut`. */
   readonly failed: string[];
   /** Names of what was asked, with its bytes. */
@@ -180,7 +187,8 @@ function linkOf(redis: Redis): Link {
   let frozen = gate();
   let deaf = gate();
   let away = false;
-  const losing = new Map<string, number>();
+  const fates = new Map<string, Fate[]>();
+  const late = new Set<Promise<unknown>>();
   const failed: string[] = [];
   const asked: { name: string; bytes: number }[] = [];
   const listeners = new Set<(well: boolean) => void>();
@@ -195,13 +203,19 @@ function linkOf(redis: Redis): Link {
       throw new RedisAway('cut', false);
     }
     asked.push({ name, bytes: args.reduce<number>((sum, arg) => sum + String(arg).length, 0) });
+    const fate = fates.get(name)?.shift() ?? 'done';
+    if (fate === 'not done') throw new RedisAway('cut', false);
+    if (fate === 'late') {
+      const after = new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
+      const done = after.then(ask).finally(() => late.delete(done));
+      late.add(done);
+      throw new RedisAway('the answer was lost', true);
+    }
     const answer = await ask();
     await frozen.open;
     if (away) throw new RedisAway('cut', true);
-    const left = losing.get(name) ?? 0;
-    if (left === 0) return answer;
-    losing.set(name, left - 1);
-    throw new RedisAway('the answer was lost', true);
+    if (fate === 'no answer') throw new RedisAway('the answer was lost', true);
+    return answer;
   }
 
   return {
@@ -241,7 +255,11 @@ function linkOf(redis: Redis): Link {
       away = false;
       for (const listener of listeners) listener(redis.well());
     },
-    loseAnswers: (name, count) => void losing.set(name, count),
+    loseAnswers: (name, count) => void fates.set(name, Array<Fate>(count).fill('no answer')),
+    fate: (name, next) => void fates.set(name, [...next]),
+    async settled() {
+      await Promise.all(late);
+    },
   };
 }
 

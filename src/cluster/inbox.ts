@@ -4,10 +4,10 @@
 import type { Clock, Timer } from '../base/clock.js';
 import type { Address, InstanceId } from '../base/ids.js';
 import { type Redis, RedisRefused } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import { readAddress } from './lives.js';
 import { mend } from './mend.js';
 import { streamKeys } from './outbox.js';
+import type { ClusterSignals } from './told.js';
 
 /** At once: what this process holds of it at a time. */
 const COUNT = 256;
@@ -22,7 +22,7 @@ const MOST_SENDERS = 1_024;
 export interface InboxOptions {
   readonly redis: Redis;
   readonly address: Address;
-  readonly signals: Pick<Signals, 'bound' | 'unreadable' | 'internalError'>;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   /** This process's life now: what was sent to an earlier one is left out. */
   readonly life: () => InstanceId;

@@ -1,7 +1,7 @@
 // What to do where Redis refuses: a key that holds another type than it must was written by something else. It is deleted, so that
 // one bad key costs what stood there and nothing more. Knows nothing of what that was.
 import { type Redis, RedisAway, type RedisRefused } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
+import type { ClusterSignals } from './told.js';
 
 /**
  * Resolves to true where the key was deleted. False: Redis is away by now and whoever asks next finds it again, or the key is not what
@@ -9,7 +9,7 @@ import type { Signals } from '../telemetry/signals.js';
  */
 export async function mend(
   redis: Redis,
-  signals: Pick<Signals, 'unreadable' | 'internalError'>,
+  signals: ClusterSignals,
   {
     key,
     kind,

@@ -4,8 +4,8 @@
 import type { Clock, Timer } from '../base/clock.js';
 import type { Address, InstanceId } from '../base/ids.js';
 import { type Arg, type Redis, RedisRefused, type Script } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import { mend } from './mend.js';
+import type { ClusterSignals } from './told.js';
 
 /** For each process that is sent to: what is older, or over that, is dropped, the oldest first. */
 const [MOST_AGE, MOST_BYTES] = [30_000, 16 * 1_024 * 1_024];
@@ -63,7 +63,7 @@ export interface OutboxOptions {
   readonly redis: Redis;
   readonly from: Address;
   readonly to: Address;
-  readonly signals: Pick<Signals, 'bound' | 'unreadable' | 'internalError'>;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   readonly monotonic: () => number;
 }

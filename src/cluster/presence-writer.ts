@@ -7,10 +7,10 @@ import type { Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import { tagOf } from '../redis/keys.js';
 import { type Arg, type Redis, RedisAway, RedisRefused } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import { mend } from './mend.js';
 import { clearPresenceScript, indexScript, TTL, writePresenceScript } from './presence-scripts.js';
 import type { RedisLiveness } from './redis-liveness.js';
+import type { ClusterSignals } from './told.js';
 
 /** Milliseconds in which everything is written once more: several times within `TTL`. */
 const REFRESH = TTL / 4;
@@ -31,7 +31,7 @@ const MOST_DIRTY = 50_000;
 export interface WriterOptions {
   readonly redis: Redis;
   readonly liveness: RedisLiveness;
-  readonly signals: Signals;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   readonly monotonic: () => number;
   /** A user's key holds another type: what all instances have of it is to be written again. */
@@ -54,6 +54,9 @@ export class PresenceWriter {
   readonly #here = new Map<string, User & { readonly fields: Set<string> }>();
   #dirty = new Map<string, Change>();
   readonly #flying = new Set<string>();
+  /** A write of theirs had no answer: it may still come to Redis behind what was written since. */
+  #doubtful = new Map<string, User>();
+  #doubts: Timer | undefined;
   /** Compare all that this life ever wrote with what is here. */
   #compare = false;
   #scheduled = false;
@@ -147,6 +150,7 @@ export class PresenceWriter {
     this.#closed = true;
     this.#again?.cancel();
     this.#tick?.cancel();
+    this.#doubts?.cancel();
     this.#rest();
   }
 
@@ -245,6 +249,7 @@ export class PresenceWriter {
       this.#flying.delete(key);
       if (done[i] && life === liveness.id) continue;
       failed = true;
+      this.#doubt(key, change);
       const newer = this.#dirty.get(key);
       if (!newer) this.#dirty.set(key, change);
       else {
@@ -257,6 +262,17 @@ export class PresenceWriter {
       this.#lastWrite = monotonic();
       this.#flush();
     }
+  }
+
+  /** Once nothing can come late any more, what is here is written once more. */
+  #doubt(key: string, { ns, user }: User): void {
+    this.#doubtful.set(key, { ns, user });
+    this.#doubts ??= this.#options.clock.after(2 * VALID, () => {
+      this.#doubts = undefined;
+      const all = this.#doubtful;
+      this.#doubtful = new Map();
+      for (const [one, who] of all) this.#change(one, who, undefined);
+    });
   }
 
   /** Whoever this life wrote into its index and who is not here is told to be gone. */

@@ -4,11 +4,11 @@
 import type { Clock } from '../base/clock.js';
 import type { Address } from '../base/ids.js';
 import type { Redis } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import type { Broker, Message } from './cluster.js';
 import { Inbox } from './inbox.js';
 import { Outbox, streamKeys } from './outbox.js';
 import type { RedisLiveness } from './redis-liveness.js';
+import type { ClusterSignals } from './told.js';
 
 /** A message of a longer text is a mistake: a session at its largest is a fraction of it. */
 const MOST_TEXT = 4 * 1_024 * 1_024;
@@ -16,7 +16,7 @@ const MOST_TEXT = 4 * 1_024 * 1_024;
 export interface BrokerOptions {
   readonly redis: Redis;
   readonly liveness: RedisLiveness;
-  readonly signals: Signals;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   readonly monotonic: () => number;
 }
@@ -64,9 +64,7 @@ export class RedisBroker implements Broker {
   sendAll(message: Message): void {
     const text = this.#written(message);
     if (text === undefined) return;
-    for (const { address, self } of this.#options.liveness.living()) {
-      if (!self) this.#sendText(address, message.topic, text);
-    }
+    for (const address of this.#options.liveness.others()) this.#sendText(address, message.topic, text);
   }
 
   on(topic: string, listener: (body: unknown) => void): void {

@@ -292,14 +292,21 @@ describe('what instances tell of themselves', () => {
 
   it('is left out where it is too large or is no object, and the instance lives', async (bed) => {
     const [one, two, three] = await bed.several(3);
-    one!.cluster.liveness.describe(() => ({ text: 'x'.repeat(5_000) }));
+    one!.cluster.liveness.describe(() => ({ version: '1', text: 'x'.repeat(5_000), connections: 2 }));
     await one!.cluster.liveness.renew();
-    expect(one!.signals.events).toContainEqual({ what: 'bound', args: ['instance-info', { bytes: 5_011 }] });
+    expect(one!.signals.events).toContainEqual({
+      what: 'bound',
+      args: ['instance-info', { without: 'text', bytes: expect.any(Number) }],
+    });
+    await three!.cluster.liveness.renew();
+    const shown = three!.cluster.liveness.living().find(({ id }) => id === one!.cluster.liveness.id);
+    expect(shown?.info).toEqual({ version: '1', connections: 2 });
     for (const junk of ['[1]', '{"a":', 'null', 'x'.repeat(100_000)]) {
       await server.ask('HSET', key(bed, 'info'), two!.cluster.liveness.id, junk);
       await three!.cluster.liveness.renew();
       expect(lives(three!)).toHaveLength(3);
-      for (const { self, info } of three!.cluster.liveness.living()) if (!self) expect(info).toEqual({});
+      const broken = three!.cluster.liveness.living().find(({ id }) => id === two!.cluster.liveness.id);
+      expect(broken?.info).toEqual({});
     }
   });
 });

@@ -5,11 +5,11 @@ import type { Clock, Timer } from '../base/clock.js';
 import type { Address, InstanceId } from '../base/ids.js';
 import { Unavailable } from '../base/unavailable.js';
 import { type Redis, RedisRefused } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import type { InstanceInfo, Liveness, LivingInstance } from './cluster.js';
 import { type Lease, type Renewal, readRenewal } from './lease-answer.js';
 import { claimOverScript, LEASE, leaveScript, liveKeys, renewScript, TOMBSTONE } from './lease-scripts.js';
 import { addressOf, lifeOf } from './lives.js';
+import type { ClusterSignals } from './told.js';
 
 /** Milliseconds, by the monotonic clock, since a confirmed renewal was sent. Less than `LEASE`, so that nobody takes over before. */
 const MAY_ACT = 2_000;
@@ -26,7 +26,7 @@ const MOST_GONE = 10_000;
 export interface LivenessOptions {
   readonly redis: Redis;
   readonly address: Address;
-  readonly signals: Signals;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   /** Milliseconds that never go back. */
   readonly monotonic: () => number;
@@ -49,6 +49,7 @@ export class RedisLiveness implements Liveness {
   #leases: readonly Lease[] = [];
   #living = new Map<InstanceId, Lease>();
   #addresses = new Map<Address, InstanceId>();
+  #others: readonly Address[] = [];
   /** Redis lost what it had: these lived, and until when (by its clock) that holds without a renewal. They are written again. */
   #carried = new Map<InstanceId, Lease>();
   readonly #gone = new Set<InstanceId>();
@@ -145,6 +146,11 @@ export class RedisLiveness implements Liveness {
     // Where the renewal failed nothing was learnt.
     if (this.#confirmedAt !== confirmed) this.#forget(id);
     return false;
+  }
+
+  /** Of every other living process; no copy. */
+  others(): Iterable<Address> {
+    return this.#others;
   }
 
   /** The life that has this address now, as far as known. */
@@ -302,13 +308,20 @@ export class RedisLiveness implements Liveness {
 
   #told(): string {
     try {
-      const text = JSON.stringify(this.#describe());
-      if (Buffer.byteLength(text) <= MOST_INFO) return text;
-      this.#options.signals.bound('instance-info', { bytes: Buffer.byteLength(text) });
+      const info = { ...this.#describe() };
+      let text = JSON.stringify(info);
+      while (text.length > MOST_INFO / 4 && Buffer.byteLength(text) > MOST_INFO) {
+        // What is largest goes, so that the rest can be seen.
+        const [largest = ''] = Object.keys(info).sort((a, b) => sizeOf(info[b]) - sizeOf(info[a]));
+        this.#options.signals.bound('instance-info', { without: largest, bytes: Buffer.byteLength(text) });
+        delete info[largest];
+        text = JSON.stringify(info);
+      }
+      return text;
     } catch (error) {
       this.#options.signals.internalError('instance-info', error);
+      return '{}';
     }
-    return '{}';
   }
 
   #learn({ leases, lost, now }: Renewal): void {
@@ -327,6 +340,7 @@ export class RedisLiveness implements Liveness {
     this.#leases = [...living.values()];
     this.#living = living;
     this.#addresses = new Map(this.#leases.map(({ id, address }) => [address, id]));
+    this.#others = [...this.#addresses.keys()].filter((address) => address !== this.address);
   }
 
   #forget(id: InstanceId): void {
@@ -397,3 +411,5 @@ export class RedisLiveness implements Liveness {
     }
   }
 }
+
+const sizeOf = (value: unknown): number => JSON.stringify(value)?.length ?? 0;

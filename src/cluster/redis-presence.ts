@@ -6,20 +6,20 @@ import type { Address, ConnectionNumber, Namespace, SocketId, SocketRef, UserId 
 import type { Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import { type Redis, RedisAway, RedisRefused } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import type { LocalSockets } from './alone.js';
 import type { Broker, Presence } from './cluster.js';
 import { addressOf, readLife } from './lives.js';
 import { mend } from './mend.js';
 import { fieldOf, PresenceWriter, presenceKey } from './presence-writer.js';
 import type { RedisLiveness } from './redis-liveness.js';
+import type { ClusterSignals } from './told.js';
 
 export interface PresenceOptions {
   readonly redis: Redis;
   readonly liveness: RedisLiveness;
   readonly broker: Broker;
   readonly sockets: LocalSockets;
-  readonly signals: Signals;
+  readonly signals: ClusterSignals;
   readonly clock: Clock;
   readonly monotonic: () => number;
 }

@@ -3,13 +3,13 @@ import { performance } from 'node:perf_hooks';
 import { type Clock, systemClock } from '../base/clock.js';
 import type { Address } from '../base/ids.js';
 import type { Redis } from '../redis/redis.js';
-import type { Signals } from '../telemetry/signals.js';
 import type { LocalSockets } from './alone.js';
 import type { Cluster } from './cluster.js';
 import { newAddress } from './lives.js';
 import { RedisBroker } from './redis-broker.js';
 import { RedisLiveness } from './redis-liveness.js';
 import { RedisPresence } from './redis-presence.js';
+import type { ClusterSignals } from './told.js';
 
 /** Milliseconds that leaving may take to tell what is left to tell. */
 const LEAVING = 2_000;
@@ -21,7 +21,7 @@ export interface RedisClusterOptions {
   /** `newAddress(name)` where it must be known before; otherwise one is made. */
   readonly address?: Address;
   readonly sockets: LocalSockets;
-  readonly signals: Signals;
+  readonly signals: ClusterSignals;
   readonly clock?: Clock;
   /** Milliseconds that never go back, and that go on while the process is stopped. */
   readonly monotonic?: () => number;
