@@ -69,26 +69,39 @@ export class Between {
     if (known && !usable) await Promise.all(known.ends.map(({ connection }) => connection.close()));
     const link = known && usable ? known : await this.#call(a, b);
     this.#links.set(key, link);
-    const { ends, conversationId } = link;
-    const [from, to] = ends;
-    const there = to.next('call-renegotiate-offer');
-    await this.#ok(from, 'call-renegotiate-offer', { conversationId, offer: 'parity' });
-    await there;
-    const back = from.next('call-renegotiate-answer');
-    await this.#ok(to, 'call-renegotiate-answer', { conversationId, answer: 'parity' });
-    await back;
+    try {
+      await this.#renegotiate(link);
+    } catch (error) {
+      // The next round has a call of its own: this one may wait for an answer for ever.
+      this.#links.delete(key);
+      await Promise.all(link.ends.map(({ connection }) => connection.close()));
+      throw error;
+    }
+  }
+
+  async #renegotiate({ ends: [from, to], conversationId }: Link): Promise<void> {
+    await Promise.all([
+      to.next('call-renegotiate-offer'),
+      this.#ok(from, 'call-renegotiate-offer', { conversationId, offer: 'parity' }),
+    ]);
+    await Promise.all([
+      from.next('call-renegotiate-answer'),
+      this.#ok(to, 'call-renegotiate-answer', { conversationId, answer: 'parity' }),
+    ]);
   }
 
   async #call(a: string, b: string): Promise<Link> {
     const n = ++this.#made;
     const ends = (await Promise.all([this.#end(a, `from-${n}`), this.#end(b, `to-${n}`)])) as [End, End];
     const conversationId = await this.#options.conversation(ends[0].user, ends[1].user);
-    const rings = ends[1].next('call-offer');
-    await this.#ok(ends[0], 'call-offer', { conversationId, offer: 'parity' });
-    await rings;
-    const answered = ends[0].next('call-answer');
-    await this.#ok(ends[1], 'call-answer', { conversationId, answer: 'parity' });
-    await answered;
+    await Promise.all([
+      ends[1].next('call-offer'),
+      this.#ok(ends[0], 'call-offer', { conversationId, offer: 'parity' }),
+    ]);
+    await Promise.all([
+      ends[0].next('call-answer'),
+      this.#ok(ends[1], 'call-answer', { conversationId, answer: 'parity' }),
+    ]);
     return { ends, conversationId };
   }
 
