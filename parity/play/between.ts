@@ -27,6 +27,7 @@ export class Between {
   readonly #options: BetweenOptions;
   readonly #links = new Map<string, Link>();
   #made = 0;
+  #rounds = 0;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
@@ -80,13 +81,15 @@ export class Between {
   }
 
   async #renegotiate({ ends: [from, to], conversationId }: Link): Promise<void> {
+    // Never twice the same: that would be a client's retry.
+    const n = `parity ${++this.#rounds}`;
     await Promise.all([
       to.next('call-renegotiate-offer'),
-      this.#ok(from, 'call-renegotiate-offer', { conversationId, offer: 'parity' }),
+      this.#ok(from, 'call-renegotiate-offer', { conversationId, offer: n }),
     ]);
     await Promise.all([
       from.next('call-renegotiate-answer'),
-      this.#ok(to, 'call-renegotiate-answer', { conversationId, answer: 'parity' }),
+      this.#ok(to, 'call-renegotiate-answer', { conversationId, answer: n }),
     ]);
   }
 
