@@ -1,6 +1,8 @@
 // Several instances' controls of the routes over one real Redis, with the messages between them in this process, where a test can
 // lose them.
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import { systemClock } from '../base/clock.js';
@@ -9,9 +11,11 @@ import type { Cluster, InstanceInfo, LivingInstance, Message } from '../cluster/
 import { connectRedis } from '../redis/connection.js';
 import { redisPlace } from '../redis/place.js';
 import type { Redis } from '../redis/redis.js';
+import type { RouteVersion } from '../routing/change.js';
 import { recordedSignals } from '../telemetry/signals.js';
 import type { RouteControl } from './control.js';
 import { redisRouteLog } from './redis-log.js';
+import { open as opened } from './routes.fixture.js';
 import { createRoutes } from './routes.js';
 
 /** Who lives, and what they send one another; what is sent arrives in a later turn, in order. */
@@ -106,6 +110,11 @@ export function redisBed(args: readonly string[] = []) {
     get key() {
       return `${prefix}:routes:{live}`;
     },
+    /** What the log holds, oldest first. */
+    async logged(): Promise<RouteVersion[]> {
+      const entries = (await server.ask('XRANGE', `${prefix}:routes:{live}`, '-', '+')) as [string, string[]][];
+      return entries.map(([, fields]) => JSON.parse(String(fields[3])) as RouteVersion);
+    },
     async link(url = server.url): Promise<Redis> {
       const redis = await connectRedis({ place: redisPlace([url]), prefix });
       open.push(() => redis.close());
@@ -124,6 +133,47 @@ export function redisBed(args: readonly string[] = []) {
         told: (what) => signals.events.filter((event) => event.what === what).map(({ args: told }) => told),
         close: () => routes.close(),
       };
+    },
+  };
+}
+
+/** A TCP proxy in front of the server: cut, or silent towards us, so that what was done is not answered. */
+export async function cuttable(port: number) {
+  const sockets = new Set<Socket>();
+  let [cut, mute] = [false, false];
+  const server: Server = createServer((near) => {
+    if (cut) return void near.destroy();
+    const far = connect(port, '127.0.0.1');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.on('data', (data) => far.write(data));
+    far.on('data', (data) => void (mute || near.write(data)));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  opened.push(() => server.close());
+  const drop = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  opened.push(drop);
+  return {
+    url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
+    cut() {
+      cut = true;
+      drop();
+    },
+    mute() {
+      mute = true;
+    },
+    mend() {
+      [cut, mute] = [false, false];
+      drop();
     },
   };
 }

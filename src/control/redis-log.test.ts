@@ -1,10 +1,7 @@
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { RouteVersion } from '../routing/change.js';
-import { type Instance, redisBed } from './redis-log.fixture.js';
+import { cuttable, type Instance, redisBed } from './redis-log.fixture.js';
 import {
   alice,
   bob,
@@ -13,7 +10,6 @@ import {
   kinds,
   mode,
   numberOf,
-  open,
   red,
   set,
   share,
@@ -25,57 +21,15 @@ import { canary, versionOf } from './versions.fixture.js';
 const bed = redisBed();
 const within = { timeout: 4_000, interval: 10 };
 const inForce = (instances: readonly Instance[]) => instances.map(({ routes }) => routes.current.version);
-const logged = async (): Promise<RouteVersion[]> => {
-  const entries = (await bed.server.ask('XRANGE', bed.key, '-', '+')) as [string, string[]][];
-  return entries.map(([, fields]) => JSON.parse(String(fields[3])) as RouteVersion);
-};
+const logged = () => bed.logged();
 const file = async (percent: number) => {
   const path = join(await folder(), 'routes.yaml');
   await writeFile(path, yaml(percent));
   return path;
 };
+const proxy = () => cuttable(bed.server.port);
 const yaml = (percent: number) => `namespaces:\n  /:\n    calls: { mode: canary, percent: ${percent} }\n`;
 const percent = ({ routes }: Instance) => routes.table.route('/', 'call-offer').canary?.percent;
-/** A TCP proxy in front of the server: cut, or silent towards us, so that what was done is not answered. */
-async function proxy() {
-  const sockets = new Set<Socket>();
-  let [cut, mute] = [false, false];
-  const server: Server = createServer((near) => {
-    if (cut) return void near.destroy();
-    const far = connect(bed.server.port, '127.0.0.1');
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        sockets.delete(socket);
-        near.destroy();
-        far.destroy();
-      });
-    }
-    near.on('data', (data) => far.write(data));
-    far.on('data', (data) => void (mute || near.write(data)));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  open.push(() => server.close());
-  const drop = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  open.push(drop);
-  return {
-    url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
-    cut() {
-      cut = true;
-      drop();
-    },
-    mute() {
-      mute = true;
-    },
-    mend() {
-      [cut, mute] = [false, false];
-      drop();
-    },
-  };
-}
 
 describe('a change on one of several instances', () => {
   test('is in force on all within a second, and says on how many', async () => {
@@ -438,7 +392,9 @@ describe('Redis away', () => {
     expect(inForce(all)).toEqual([8, 8, 8]);
     expect(await all[1]?.routes.change(toNew, { ...alice, ifVersion: 8 })).toMatchObject({ version: { version: 9 } });
     await expect.poll(() => inForce(all), within).toEqual([9, 9, 9]);
-    expect(all.flatMap(({ told }) => told('routesLog'))[0]).toEqual([expect.stringMatching(/has lost versions \d to 8/)]);
+    expect(all.flatMap(({ told }) => told('routesLog'))[0]).toEqual([
+      expect.stringMatching(/has lost versions \d to 8/),
+    ]);
   });
 
   test('emptied, and an instance that starts meanwhile with its file does not bring that in force', async () => {
