@@ -13,6 +13,7 @@ export interface StatusBody {
   /** Who asks: the token's name and kind; where no token is asked for, the name that was given or `local`, and `operate`. */
   readonly you: { readonly actor: string; readonly kind: 'read' | 'operate' };
   readonly ready: boolean;
+  /** Why not; where it is ready, what does not work all the same. */
   readonly reasons: readonly string[];
   readonly routes: {
     readonly version: number;

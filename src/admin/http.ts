@@ -18,7 +18,7 @@ import { yamlHere, yamlThread } from './yaml.js';
 
 export interface Readiness {
   readonly ready: boolean;
-  /** Why not, one clear phrase each: `draining`, `no legacy is reachable`. */
+  /** Why not, one clear phrase each: `draining`, `no legacy is reachable`; where it is ready, what does not work all the same. */
   readonly reasons: readonly string[];
 }
 

@@ -184,6 +184,11 @@ describe('what is shown', () => {
     expect((await run('status')).out).toContain(
       '6379 not reachable: the legacy is served, what the new path serves is',
     );
+    const reasons = ["Redis can't be reached: \u202ex"];
+    admin.answers = { 'GET /api/status': [200, { ...body, ready: true, reasons }] };
+    expect((await run('status')).out).toMatch(
+      /^sigfig 0\.1\.0, up 2h\d\dm, ready, but Redis can't be reached: \\u202ex$/m,
+    );
     // A server of an earlier version says nothing of these.
     const { redis: _, ...older } = body;
     admin.answers = { 'GET /api/status': [200, older] };

@@ -14,10 +14,11 @@ export const showStatus = (): Action => async (operation) => {
 
 export function statusText(body: StatusBody, now: number, style: Style): string {
   const { routes } = body;
+  const reasons = body.reasons.map(harmless).join(', ');
   const lines = [
     `sigfig ${harmless(body.version)}, up ${span(now - Date.parse(body.startedAt))}, ${
-      body.ready ? style.green('ready') : style.red(`not ready: ${body.reasons.map(harmless).join(', ')}`)
-    }`,
+      body.ready ? style.green('ready') : style.red(`not ready: ${reasons}`)
+    }${body.ready && reasons !== '' ? `, but ${style.red(reasons)}` : ''}`,
     `routes   version ${routes.version}: ${harmless(routes.summary)}`,
     `log      ${routes.log === null ? 'in memory only; versions are lost with the process' : harmless(routes.log)}`,
     ...(routes.problem === null ? [] : [`         ${style.red(harmless(routes.problem))}`]),

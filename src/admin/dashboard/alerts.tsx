@@ -17,8 +17,7 @@ export function Alerts({ status }: { readonly status: StatusBody | null }) {
     })),
     ...(live.routes.problem ? [{ key: 'log', title: 'Route log:', text: live.routes.problem }] : []),
     ...fileAlert(live.routes.fileProblems),
-    ...(status && !status.ready ? [{ key: 'ready', title: 'Not ready:', text: status.reasons.join('; ') }] : []),
-    ...(status?.redis?.reachable === false ? [redisAlert(status.redis.address)] : []),
+    ...readyAlert(status),
     ...down.map(({ url }) => ({ key: url, title: 'Legacy not reachable:', text: url })),
   ];
   // Always there, so that a screen reader hears what comes later.
@@ -33,11 +32,10 @@ export function Alerts({ status }: { readonly status: StatusBody | null }) {
   );
 }
 
-const redisAlert = (address: string) => ({
-  key: 'redis',
-  title: 'Redis not reachable:',
-  text: `${address}. The legacy is served; what the new path serves is refused, or falls back to the legacy.`,
-});
+function readyAlert(status: StatusBody | null) {
+  if (!status || status.reasons.length === 0) return [];
+  return [{ key: 'ready', title: status.ready ? 'Ready, but:' : 'Not ready:', text: status.reasons.join('; ') }];
+}
 
 /** Of a file with many faults the first ones. */
 const SHOWN = 3;

@@ -62,7 +62,7 @@ export async function startFakeApi(size: Size): Promise<FakeApi> {
       startedAt: ago(start, 86_400_000),
       you: { actor: 'local', kind: 'operate' },
       ready: true,
-      reasons: [],
+      reasons: ["Redis can't be reached: events of the new path are refused"],
       routes: {
         version: 14,
         summary: '',

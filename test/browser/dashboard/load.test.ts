@@ -103,7 +103,8 @@ test.each(['light', 'dark'] as const)(
       '400\u00a0ms',
     ]);
     expect((await cells(3)).slice(0, 3)).toEqual(['15,000', '13,000', '625, 4,375']);
-    await operator.sees('rediss://10.0.0.9:6379. The legacy is served; what the new path serves is refused');
+    await operator.sees('Ready, but:');
+    await operator.sees("Redis can't be reached: events of the new path are refused");
     await operator.region('Events').getByText('of this instance only').waitFor();
     await operator.button('Take back the drain of sigfig-7c9d-b').click();
     expect(await operator.faults()).toEqual([]);
