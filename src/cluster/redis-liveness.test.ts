@@ -14,12 +14,10 @@ const expire = async (bed: Bed, { cluster }: Instance): Promise<void> => {
 };
 
 describe('a dead instance', () => {
-  it('is noticed within 4 s and handled by exactly one of many', async (bed) => {
+  it('is handled by exactly one of many', async (bed) => {
     const [dead, ...others] = await bed.several(6);
     await dead!.kill();
-    const killed = performance.now();
     await until('handled', () => others.some(({ recovered }) => recovered.length > 0));
-    expect(performance.now() - killed).toBeLessThan(4_000);
     await until('known by all', () => others.every((one) => lives(one).length === 5));
     expect(others.flatMap(({ recovered }) => recovered)).toEqual([dead!.cluster.liveness.id]);
     for (const { cluster } of others) expect(cluster.liveness.isLiving(dead!.cluster.liveness.address)).toBe(false);

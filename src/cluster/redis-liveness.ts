@@ -6,9 +6,10 @@ import type { Address, InstanceId } from '../base/ids.js';
 import { Unavailable } from '../base/unavailable.js';
 import { type Redis, RedisRefused } from '../redis/redis.js';
 import type { InstanceInfo, Liveness, LivingInstance } from './cluster.js';
-import { type Lease, type Renewal, readRenewal } from './lease-answer.js';
+import { readRenewal } from './lease-answer.js';
 import { claimOverScript, LEASE, leaveScript, liveKeys, renewScript, TOMBSTONE } from './lease-scripts.js';
 import { addressOf, lifeOf } from './lives.js';
+import { Roster } from './roster.js';
 import type { ClusterSignals } from './told.js';
 
 /** Milliseconds, by the monotonic clock, since a confirmed renewal was sent. Less than `LEASE`, so that nobody takes over before. */
@@ -20,8 +21,6 @@ const AGAIN = 250;
 const [LATER, JITTER] = [20, 60];
 /** What one instance tells of itself; all of it comes back with each renewal. */
 const MOST_INFO = 4_096;
-/** Lives that were asked for and are not there: a few for each crash, so this is years of them. */
-const MOST_GONE = 10_000;
 
 export interface LivenessOptions {
   readonly redis: Redis;
@@ -46,13 +45,7 @@ export class RedisLiveness implements Liveness {
   /** When the newest confirmed renewal was sent, by the monotonic clock, and Redis's time then or a little later. */
   #confirmedAt = Number.NEGATIVE_INFINITY;
   #redisTime = 0;
-  #leases: readonly Lease[] = [];
-  #living = new Map<InstanceId, Lease>();
-  #addresses = new Map<Address, InstanceId>();
-  #others: readonly Address[] = [];
-  /** Redis lost what it had: these lived, and until when (by its clock) that holds without a renewal. They are written again. */
-  #carried = new Map<InstanceId, Lease>();
-  readonly #gone = new Set<InstanceId>();
+  readonly #roster: Roster;
   #lead: { readonly id: InstanceId; readonly from: number } | undefined;
   /** The last renewal failed, or this instance could not act before it; nobody here was told yet that this is over. */
   #away = false;
@@ -80,6 +73,7 @@ export class RedisLiveness implements Liveness {
     this.#redis = options.redis;
     this.#keys = liveKeys(options.redis);
     this.#id = lifeOf(options.address, this.#life);
+    this.#roster = new Roster(options.address);
     this.#stopListening = this.#redis.onWell((well) => {
       if (well) void this.renew();
     });
@@ -106,7 +100,7 @@ export class RedisLiveness implements Liveness {
 
   living(): readonly LivingInstance[] {
     const now = this.redisNow();
-    const shown = this.#leases.map(({ id, address, expires, info }) => ({
+    const shown = this.#roster.leases.map(({ id, address, expires, info }) => ({
       id,
       address,
       self: id === this.#id,
@@ -120,7 +114,7 @@ export class RedisLiveness implements Liveness {
   }
 
   isLiving(address: Address): boolean {
-    return address === this.address || this.#addresses.has(address);
+    return address === this.address || this.#roster.lifeAt(address) !== undefined;
   }
 
   isLivingId(id: InstanceId): boolean {
@@ -132,8 +126,7 @@ export class RedisLiveness implements Liveness {
   /** Undefined: it may have begun since the last renewal; `settle` finds out. */
   knows(id: InstanceId): boolean | undefined {
     if (addressOf(id) === this.address) return id === this.#id;
-    if (this.#living.has(id)) return true;
-    return this.#gone.has(id) ? false : undefined;
+    return this.#roster.knows(id);
   }
 
   /** Whether that life lives, asked for where it is not known. */
@@ -142,20 +135,20 @@ export class RedisLiveness implements Liveness {
     if (known !== undefined) return known;
     const confirmed = this.#confirmedAt;
     await this.renew();
-    if (this.#living.has(id)) return true;
+    if (this.#roster.knows(id)) return true;
     // Where the renewal failed nothing was learnt.
-    if (this.#confirmedAt !== confirmed) this.#forget(id);
+    if (this.#confirmedAt !== confirmed) this.#roster.isGone(id);
     return false;
   }
 
-  /** Of every other living process; no copy. */
-  others(): Iterable<Address> {
-    return this.#others;
+  /** Of every other living process. */
+  others(): readonly Address[] {
+    return this.#roster.others;
   }
 
   /** The life that has this address now, as far as known. */
   lifeAt(address: Address): InstanceId | undefined {
-    return address === this.address ? this.#id : this.#addresses.get(address);
+    return address === this.address ? this.#id : this.#roster.lifeAt(address);
   }
 
   /** Redis's time in milliseconds, at most a round trip ahead of it; 0 before the first renewal. */
@@ -248,7 +241,7 @@ export class RedisLiveness implements Liveness {
           this.#confirmed,
           this.#told(),
           longAgo,
-          ...this.#carried.keys(),
+          ...this.#roster.carried,
         ]),
       );
       this.#refused = false;
@@ -261,7 +254,7 @@ export class RedisLiveness implements Liveness {
       this.#confirmed = beat;
       this.#confirmedAt = sentAt;
       this.#redisTime = answer.now;
-      this.#learn(answer);
+      this.#roster.learn(answer, id);
       this.#lead = { id: answer.lead, from: answer.leadsFrom };
       this.#lost ||= answer.lost;
       if (!this.mayAct()) {
@@ -298,7 +291,7 @@ export class RedisLiveness implements Liveness {
     const { monotonic } = this.#options;
     let next = RENEW_EACH - (monotonic() - sentAt);
     const now = this.redisNow();
-    for (const { id, expires } of this.#leases) {
+    for (const { id, expires } of this.#roster.leases) {
       if (id === this.#id) continue;
       const left = expires - now;
       if (left > 0 && left < next) next = left + LATER + Math.random() * JITTER;
@@ -324,34 +317,6 @@ export class RedisLiveness implements Liveness {
     }
   }
 
-  #learn({ leases, lost, now }: Renewal): void {
-    const living = new Map(leases.map((lease) => [lease.id, lease]));
-    if (lost) {
-      for (const lease of this.#leases) {
-        if (lease.id !== this.#id) this.#carried.set(lease.id, { ...lease, expires: now + LEASE });
-      }
-    }
-    for (const [id, lease] of this.#carried) {
-      if (living.has(id) || lease.expires <= now) this.#carried.delete(id);
-      else living.set(id, lease);
-    }
-    for (const id of this.#living.keys()) if (!living.has(id)) this.#forget(id);
-    for (const id of living.keys()) this.#gone.delete(id);
-    this.#leases = [...living.values()];
-    this.#living = living;
-    this.#addresses = new Map(this.#leases.map(({ id, address }) => [address, id]));
-    this.#others = [...this.#addresses.keys()].filter((address) => address !== this.address);
-  }
-
-  #forget(id: InstanceId): void {
-    this.#gone.add(id);
-    if (this.#gone.size <= MOST_GONE) return;
-    for (const oldest of this.#gone) {
-      this.#gone.delete(oldest);
-      break;
-    }
-  }
-
   /** Declared dead: whatever this life held is somebody else's now. */
   #fence(): void {
     const was = this.#id;
@@ -363,8 +328,7 @@ export class RedisLiveness implements Liveness {
     this.#redisTime = 0;
     this.#lead = undefined;
     this.#lost = false;
-    this.#leases = this.#leases.filter(({ id }) => id !== was);
-    this.#living.delete(was);
+    this.#roster.over(was);
     this.#recovering.clear();
     this.#recovered.clear();
     for (const listener of this.#fenced) this.#tell('fenced', () => listener(was, this.#id));
