@@ -175,7 +175,7 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
           settle(session, op, (done) => (done ? made() : unmade())),
         )
         .catch((error: unknown) => {
-          if (error instanceof Unavailable && !error.late) unmade();
+          if (!(error instanceof Unavailable && error.late)) unmade();
           throw error;
         });
       const [word, ...rest] = answer;
@@ -452,6 +452,7 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
           keys.session,
           keys.ended,
           keys.claim,
+          keys.void,
           keys.keptFor.offerer,
           keys.keptFor.answerer,
           keys.given,
