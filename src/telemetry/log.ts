@@ -101,7 +101,10 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
       log.error({ was, now, sockets }, 'this instance was declared dead and goes on as a new one'),
     unreadable: (key, why) =>
       seldom(`unreadable ${key}`, (more) =>
-        log.error({ key, why, ...more }, 'what Redis holds under this key can not be understood; its call is ended'),
+        log.error(
+          { key, why, ...more },
+          'what Redis holds under this key can not be understood: a call that it is about is ended, all else is written again',
+        ),
       ),
     drained: (what, connections) => log.info({ connections }, `drain ${what}`),
     message: () => undefined,
