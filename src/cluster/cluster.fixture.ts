@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { RedisServer } from '../../test/redis/server.js';
 import type { Clock } from '../base/clock.js';
 import type { ConnectionNumber, InstanceId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
@@ -146,6 +147,21 @@ export class Bed {
       }),
     );
     return all;
+  }
+
+  /** Removes its keys from a Redis that may be somebody's. */
+  async forget(nodes: readonly RedisServer['ask'][]): Promise<void> {
+    for (const ask of nodes) {
+      for (let cursor = '0'; ; ) {
+        const [next, keys] = (await ask('SCAN', cursor, 'MATCH', `${this.prefix}:*`, 'COUNT', 1_000)) as [
+          string,
+          string[],
+        ];
+        for (const key of keys) await ask('DEL', key);
+        cursor = next;
+        if (cursor === '0') break;
+      }
+    }
   }
 
   async close(): Promise<void> {

@@ -1,10 +1,10 @@
-// The contract of the cluster ports over both drivers.
+// The contract of the cluster ports over both drivers, the Redis one over every Redis at hand.
 import { afterAll, beforeAll, describe } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { redisPlaces, type StartedPlace } from '../../test/redis/places.js';
 import { recordedSignals } from '../telemetry/signals.js';
 import { alone } from './alone.js';
 import { describeCluster } from './cluster.contract.js';
-import { Bed } from './cluster.fixture.js';
+import { Bed, until } from './cluster.fixture.js';
 import { redisCluster } from './redis.js';
 
 describe('alone', () => {
@@ -14,21 +14,24 @@ describe('alone', () => {
   });
 });
 
-describe('over Redis', () => {
-  let server: RedisServer;
+describe.each(await redisPlaces())('over $name', ({ start }) => {
+  let place: StartedPlace;
   beforeAll(async () => {
-    server = await startRedis();
+    place = await start();
   });
-  afterAll(() => server.close());
+  afterAll(() => place.close());
 
   describeCluster(async (sockets) => {
-    const redis = await new Bed(server.url).redis();
+    const bed = new Bed(place.url);
+    const redis = await bed.redis();
     const cluster = await redisCluster({ redis, name: 'only', sockets, signals: recordedSignals() });
+    await until('a lease', () => cluster.liveness.mayAct());
     return {
       cluster,
       async close() {
         await cluster.close();
         await redis.close();
+        await bed.forget(place.nodes);
       },
     };
   });

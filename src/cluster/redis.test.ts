@@ -1,20 +1,23 @@
 // The whole driver over one real Redis: what one instance tells, the others learn.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { redisPlaces, type StartedPlace } from '../../test/redis/places.js';
 import { Bed, ns, until, user } from './cluster.fixture.js';
 
-let server: RedisServer;
-let bed: Bed;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.close());
-beforeEach(() => {
-  bed = new Bed(server.url);
-});
-afterEach(() => bed.close());
+describe.each(await redisPlaces())('instances over $name', ({ start }) => {
+  let place: StartedPlace;
+  let bed: Bed;
+  beforeAll(async () => {
+    place = await start();
+  });
+  afterAll(() => place.close());
+  beforeEach(() => {
+    bed = new Bed(place.url);
+  });
+  afterEach(async () => {
+    await bed.close();
+    await bed.forget(place.nodes);
+  });
 
-describe('instances over one Redis', () => {
   it('know of one another and agree on one leader', async () => {
     const all = await bed.several(3);
     const ids = all.map(({ cluster }) => cluster.liveness.id).sort();
