@@ -289,18 +289,10 @@ function waitingConnection(make: () => AnyClient) {
       client.connect().catch(saidByWhoAsks);
     }
     const made = client;
-    if (made.status === 'ready') return made;
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        made.removeListener('ready', up);
-        reject(new RedisAway('not connected', false));
-      }, TIMEOUT);
-      const up = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      made.once('ready', up);
-    });
+    for (const until = performance.now() + TIMEOUT; !(made.status === 'ready' && settled(made)); ) {
+      if (closed || performance.now() > until) throw new RedisAway('not connected', false);
+      await new Promise((resolve) => setTimeout(resolve, 10).unref());
+    }
     return made;
   }
 
