@@ -66,23 +66,44 @@ export function wantedOf(expected: readonly Expected[]): Wanted[] {
   });
 }
 
-/** Of several outcomes, any will do; where none does, the one that held longest says what differs. */
-export function matchOutcomes(outcomes: readonly Outcome[], got: Transcripts): Verdict {
+/**
+ * Of several outcomes, any will do; where none does, the one that held longest says what differs. `apart`: what a device is
+ * answered (acknowledgements, refusals) and what it hears from others are two lists, each with its order; between the two there is none.
+ */
+export function matchOutcomes(outcomes: readonly Outcome[], got: Transcripts, apart = false): Verdict {
   let closest: { readonly divergences: readonly Divergence[]; readonly held: number } | undefined;
+  const came = apart
+    ? Object.fromEntries(Object.entries(got).map(([device, entries]) => [device, answersFirst(entries) as Entry[]]))
+    : got;
   for (const outcome of outcomes) {
-    const { divergences, held } = matchOutcome(outcome, got);
+    const { divergences, held } = matchOutcome(outcome, came, apart);
     if (divergences.length === 0) return { ok: true };
     if (!closest || held > closest.held) closest = { divergences, held };
   }
   return { ok: false, divergences: closest?.divergences ?? [] };
 }
 
-function matchOutcome(outcome: Outcome, got: Transcripts): { divergences: Divergence[]; held: number } {
+const isAnswer = (entry: Wanted): boolean =>
+  entry.kind === 'ack' || entry.kind === 'response' || (entry.kind === 'event' && entry.name === 'error');
+
+/** The same entries, answers before what came from others. */
+function answersFirst(entries: readonly Wanted[]): Wanted[] {
+  const flat = entries.flatMap((one): Wanted[] => {
+    if (one.kind !== 'any-order') return [one];
+    const parts = [one.entries.filter(isAnswer), one.entries.filter((entry) => !isAnswer(entry))];
+    return parts.filter(({ length }) => length > 0).map((part) => ({ kind: 'any-order', entries: part }));
+  });
+  const isOwn = (one: Wanted) => isAnswer(one.kind === 'any-order' ? (one.entries[0] as Entry) : one);
+  return [...flat.filter(isOwn), ...flat.filter((one) => !isOwn(one))];
+}
+
+function matchOutcome(outcome: Outcome, got: Transcripts, apart: boolean): { divergences: Divergence[]; held: number } {
   const bound = new Map<string, unknown>();
   const divergences: Divergence[] = [];
   let held = 0;
   for (const device of [...new Set([...Object.keys(outcome), ...Object.keys(got)])].sort()) {
-    const wanted = wantedOf(outcome[device] ?? []);
+    const written = wantedOf(outcome[device] ?? []);
+    const wanted = apart ? answersFirst(written) : written;
     const entries = got[device] ?? [];
     const found = matchList(wanted, entries, bound);
     held += found.at;

@@ -3,12 +3,14 @@
 import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type { DropCause } from '../base/service.js';
 import type { CallKey, Role, ServerEvent, Session, State } from '../call/session.js';
+import { holdsBytes, packed, unpacked } from '../protocol/packed.js';
+import { readValue, writeValue } from './bytes.js';
 import type { Kept } from './store.js';
 
 /** Grows where an older version could not understand what a newer one writes. */
 export const FORMAT = '1';
 
-export const writeSession = (session: Session): string => JSON.stringify(session);
+export const writeSession = (session: Session): string => writeValue(session);
 
 /** The session, or one line on why it can't be understood; never what stands there. */
 export function readSession(key: CallKey, format: string, text: string): Session | string {
@@ -17,7 +19,7 @@ export function readSession(key: CallKey, format: string, text: string): Session
       return `written in format ${format} by another version of sigfig; this one reads ${FORMAT}`;
     return 'no session of sigfig';
   }
-  const value = parsed(text);
+  const value = readValue(text);
   if (!isRecord(value)) return 'not whole: cut short or changed by hand';
   const wrong = fault(value);
   if (wrong !== undefined) return `not whole: its ${wrong} is missing or of another kind`;
@@ -25,6 +27,12 @@ export function readSession(key: CallKey, format: string, text: string): Session
   if (session.ns !== key.ns || session.conversationId !== key.conversationId)
     return 'the session of another conversation';
   return session;
+}
+
+function withBytes({ packed: bytes, ...session }: Record<string, unknown>): Record<string, unknown> | undefined {
+  const both = unpacked(bytes)?.value;
+  if (!Array.isArray(both) || both.length !== 2) return undefined;
+  return { ...session, candidates: both[0] as unknown, keptOffer: both[1] as unknown };
 }
 
 /** As it is a member of an index: with the call, so that what is removed is never a later call's. */
@@ -38,12 +46,13 @@ export function readMember(text: unknown): { readonly key: CallKey; readonly cal
   return { key: { ns, conversationId }, callId };
 }
 
-export const writeKept = ({ event, arg }: Kept): string => JSON.stringify([event, arg]);
+export const writeKept = ({ event, arg }: Kept): string => writeValue([event, arg]);
 
 export function readKept(text: string): Kept | undefined {
-  const value = parsed(text);
+  const value = readValue(text);
   if (!Array.isArray(value) || value.length !== 2 || !EVENTS.has(value[0])) return undefined;
-  return { event: value[0] as ServerEvent, arg: value[1] as unknown };
+  const arg = unpacked(value[1]);
+  return arg && { event: value[0] as ServerEvent, arg: arg.value };
 }
 
 /** Seats by the letters that scripts know them by. */
