@@ -357,7 +357,9 @@ export class RedisLiveness implements Liveness {
     let handled = this.#recovered.has(dead);
     try {
       if (!handled) {
-        await Promise.all([recover(dead, addressOf(dead)), ...this.#clear.map((clear) => clear(dead))]);
+        // Each to its end: a claim that is given up while one still runs would have two at work on the same calls.
+        const work = [recover(dead, addressOf(dead)), ...this.#clear.map((clear) => clear(dead))];
+        for (const done of await Promise.allSettled(work)) if (done.status === 'rejected') throw done.reason;
         handled = true;
         if (this.#id === by) this.#recovered.add(dead);
       }
