@@ -59,10 +59,8 @@ export const kinds = {
   async haproxy(folder: string, port: number, [a, b]: readonly [Instance, Instance]) {
     // The one line for both instances says the port of their admin listeners; on one machine these differ.
     const text = replaced(await fileOf('haproxy/haproxy.cfg'), [
-      ['server a sigfig-a:8081 id', `server a 127.0.0.1:${portOf(a.url)} port ${portOf(a.admin)} id`],
-      ['server b sigfig-b:8082 id', `server b 127.0.0.1:${portOf(b.url)} port ${portOf(b.admin)} id`],
-      ['server a sigfig-a:8081 track', `server a 127.0.0.1:${portOf(a.url)} track`],
-      ['server b sigfig-b:8082 track', `server b 127.0.0.1:${portOf(b.url)} track`],
+      ['server sigfig1 sigfig-a:8081 id', `server sigfig1 127.0.0.1:${portOf(a.url)} port ${portOf(a.admin)} id`],
+      ['server sigfig2 sigfig-b:8082 id', `server sigfig2 127.0.0.1:${portOf(b.url)} port ${portOf(b.admin)} id`],
       ['bind :8080', `bind 127.0.0.1:${port}`],
     ]);
     await writeFile(join(folder, 'haproxy.cfg'), text);

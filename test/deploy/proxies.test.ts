@@ -1,7 +1,12 @@
 // nginx and HAProxy with the files of deploy/ in front of two sigfig processes: a polling session stays on its instance, so do its
 // upgrade and several of one browser; a draining instance gets no new session and keeps those it has until it closes them; a dead one
 // is left. Calls are served all the while, with the parties wherever the balancer put them.
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findProxy } from '../../scripts/proxies.mjs';
 import { type Client, callsNew, connect, login, metric, until } from '../harness.js';
 import { type Processes, processes } from '../processes.js';
 import { type RedisServer, startRedis } from '../redis/server.js';
@@ -164,6 +169,7 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
     const name = gone === instances[0] ? 'a' : 'b';
     const back = await start(name, `front-${kind}`, ['--listen', new URL(url).host, '--admin', new URL(admin).host]);
     instances[name === 'a' ? 0 : 1] = back;
+    const other = instances[name === 'a' ? 1 : 0];
     const browser = { ...polling, withCredentials: true, reconnection: true, reconnectionDelay: 20 };
     await until(
       async () => {
@@ -175,10 +181,19 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
     );
     const clients = await Promise.all([0, 1].map((i) => connect(front.url, `killed-${kind}-${i}`, browser)));
     await until(async () => (await sum(open)) === 2, 'only they are here');
-    const killed = (await open(back)) > 0 ? back : (instances.find((one) => one !== back) as Proxy);
-    const left = instances.find((one) => one !== killed) as Proxy;
+    // A session that goes on at the legacy, without its calls, if another instance passes its requests there.
+    const handshake = `${front.url}/socket.io/?EIO=4&transport=polling`;
+    const before = await opened(back);
+    const answer = await fetch(handshake);
+    const sid = /"sid":"([^"]+)"/.exec(await answer.text())?.[1];
+    const headers = { cookie: answer.headers.get('set-cookie')?.split(';')[0] ?? '' };
+    const [killed, left] = (await opened(back)) > before ? [back, other] : [other, back];
     await killed.kill();
-    await until(async () => (await open(left)) === 2, 'they come back to the other one', 15_000);
+    expect((await fetch(`${handshake}&sid=${sid}`, { headers })).status).toBeGreaterThanOrEqual(500);
+    expect(
+      (await fetch(`${handshake}&sid=${sid}`, { method: 'POST', headers, body: '3' })).status,
+    ).toBeGreaterThanOrEqual(500);
+    await until(async () => (await open(left)) >= 2, 'they come back to the other one', 15_000);
     await until(() => clients.every(({ socket }) => socket.connected), 'they are connected');
     for (const client of clients) {
       expect(await client.ask('call-end', { conversationId: 'dm:nobody:here' })).toMatchObject({
@@ -187,6 +202,26 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
       client.close();
     }
   }, 60_000);
+});
+
+it('HAProxy takes what is only commented in its file: peers, and a template of servers', async () => {
+  const text = await readFile(new URL('../../deploy/haproxy/haproxy.cfg', import.meta.url), 'utf8');
+  const folder = await mkdtemp(join(tmpdir(), 'sigfig-haproxy-'));
+  const file = join(folder, 'haproxy.cfg');
+  const name = hostname();
+  const whole = text
+    .replace(/^ {2}server sigfig\d .*\n/gm, '')
+    .replace(/^( *)#(?=(peers|resolvers|server-template| {2}(peer|parse|hold)))/gm, '$1')
+    .replace('peer lb-1 10.0.0.1', `peer ${name} 127.0.0.1`)
+    .replace('expire 3m', 'expire 3m peers both');
+  expect(whole).toMatch(/^ {2}server-template sigfig 1-12 /m);
+  expect(whole).toMatch(/^peers both\n {2}peer /m);
+  await writeFile(file, whole);
+  const { status, stderr } = spawnSync(findProxy('haproxy') ?? 'haproxy', ['-c', '-L', name, '-f', file], {
+    encoding: 'utf8',
+  });
+  await rm(folder, { recursive: true, force: true });
+  expect(status, stderr).toBe(0);
 });
 
 const ready = ({ admin }: Proxy): Promise<boolean> =>
