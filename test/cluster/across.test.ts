@@ -64,7 +64,7 @@ describe('over several instances', () => {
       const [winner, other, name] = answers[0]?.ok ? [a, b, 'a'] : [b, a, 'b'];
       won[name as 'a' | 'b']++;
       expect(await other.next('call-renegotiate-offer')).toMatchObject({ offer: `${name}${round}` });
-      expect(await other.ask('call-renegotiate-answer', { conversationId, answer: 'r' })).toEqual({ ok: true });
+      expect(await other.ask('call-renegotiate-answer', { conversationId, answer: `r${round}` })).toEqual({ ok: true });
       await winner.next('call-renegotiate-answer');
     }
     expect(won.a + won.b).toBe(40);
@@ -157,12 +157,12 @@ describe('over several instances', () => {
     const [one, two, last] = three();
     const [a, b] = await Promise.all([bed.on(one, 'e-a'), bed.on(two, 'e-b')]);
     const conversationId = await inCall(a, b);
-    const listed = (await (await fetch(`${last.admin}/api/calls`)).json()) as { calls: { conversationId: string }[] };
-    expect(listed.calls.map((call) => call.conversationId)).toContain(conversationId);
-    const { callId } = listed.calls.find((call) => call.conversationId === conversationId) as unknown as {
-      callId: string;
+    const listed = (await (await fetch(`${last.admin}/api/calls`)).json()) as {
+      calls: { id: string; conversationId: string }[];
     };
-    const response = await fetch(`${last.admin}/api/calls/${encodeURIComponent(callId)}/end`, {
+    expect(listed.calls.map((call) => call.conversationId)).toContain(conversationId);
+    const { id } = listed.calls.find((call) => call.conversationId === conversationId) as (typeof listed.calls)[0];
+    const response = await fetch(`${last.admin}/api/calls/${encodeURIComponent(id)}/end`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ reason: 'a test' }),
