@@ -1,6 +1,3 @@
-// The signaling service: the first service behind the proxy. Has each call event routed (ownership.ts), keeps the order of
-// one browser's events about one conversation, and has them served or forwarded. Knows no transport.
-import type { Timer } from '../base/clock.js';
 import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type {
   Decision,
@@ -12,35 +9,31 @@ import type {
   Routed,
   Service,
 } from '../base/service.js';
-import { Unavailable, Unreadable } from '../base/unavailable.js';
+import { Unreadable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
-import type { CallKey, Refusal, Sender, Step } from '../call/session.js';
+import type { CallKey, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
+import { Answers, answerWithinMs } from './answers.js';
 import { type Asker, Calls, keyOf } from './calls.js';
 import { Comings } from './comings.js';
-import { type Command, type CommandName, readCommand, toCallEvent } from './commands.js';
+import { type CommandName, readCommand, toCallEvent } from './commands.js';
 import { conversationOf, refuse, whoseOf } from './deliver.js';
 import { EarlyCandidates } from './early.js';
 import { Inbox } from './inbox.js';
 import { Lanes } from './lanes.js';
 import type { LegacyCalls } from './live-calls.js';
+import { Offering } from './offering.js';
 import { Offers } from './offers.js';
 import { callOf, Ownership, type OwnershipDeps, type Shared } from './ownership.js';
 import { PeeledRelays } from './peeled.js';
-import { Retries } from './retries.js';
-import { type Tracked, track, untracked } from './tracked.js';
+import { untracked } from './tracked.js';
 
 export interface SignalingDeps extends OwnershipDeps {
   readonly memberships: Memberships;
 }
 
 const held: Decision = { path: 'new', because: 'held' };
-/** Where what instances share does not answer, a browser is told so within 2 s. */
-const answerWithinMs = 1_900;
-/** The same of an offer, whose ticket takes 2 s at most. */
-const acceptWithinMs = 2_000 + answerWithinMs;
-
 /** An event on its turn. */
 interface Turn {
   readonly event: InboundEvent;
@@ -53,16 +46,6 @@ interface Turn {
   readonly asked?: number;
 }
 
-interface AskedOffer {
-  readonly event: InboundEvent;
-  readonly tracked: Tracked;
-  readonly key: CallKey;
-  readonly by: Sender;
-  readonly command: Command;
-  readonly accepting: Accepting;
-  readonly decision: Decision;
-  readonly shared: Shared | undefined;
-}
 export class Signaling implements Service {
   readonly name = 'signaling';
   readonly events: ReadonlyMap<CommandName, EventKind> = new Map([
@@ -89,11 +72,11 @@ export class Signaling implements Service {
   readonly #deps: SignalingDeps;
   readonly #ownership: Ownership;
   readonly #early: EarlyCandidates;
-  readonly #retries = new Retries();
   readonly #lanes = new Lanes();
   /** Offers taken whose serving has not begun, which it never does where their socket leaves first: one for each POST under way. */
   readonly #unserved = new Map<Accepting, SocketRef>();
-  readonly #offers: Offers;
+  readonly #answers: Answers;
+  readonly #offering: Offering;
   readonly #peeled: PeeledRelays;
   readonly #comings: Comings;
   readonly #inbox: Inbox;
@@ -109,7 +92,8 @@ export class Signaling implements Service {
     this.#inbox = new Inbox({ ...deps, ended }, this.calls, this.#ownership.told, (key) =>
       this.#ownership.ringsElsewhere(key),
     );
-    this.#offers = new Offers(
+    this.#answers = new Answers(deps, this.#ownership);
+    const offers = new Offers(
       { ...deps, ended },
       this.calls,
       this.#ownership,
@@ -117,6 +101,7 @@ export class Signaling implements Service {
       deps.memberships,
       deps.newId,
     );
+    this.#offering = new Offering(deps.signals, offers, this.#ownership, this.#early, this.#answers);
   }
 
   watching(): boolean {
@@ -182,7 +167,7 @@ export class Signaling implements Service {
   #forget(ref: SocketRef): void {
     this.#ownership.disconnected(ref);
     this.#early.disconnected(ref);
-    this.#retries.disconnected(ref);
+    this.#answers.retries.disconnected(ref);
     for (const [accepting, { connection, ns }] of this.#unserved) {
       if (connection !== ref.connection || ns !== ref.ns) continue;
       this.#unserved.delete(accepting);
@@ -235,12 +220,12 @@ export class Signaling implements Service {
       accepting?.done();
       return;
     }
-    const arrived = this.#retries.arrival();
+    const arrived = this.#answers.retries.arrival();
     const task = (): void | Promise<void> => {
       try {
         return this.#serve({ event, key, arrived, decided, accepting });
       } catch (error) {
-        this.#failed(untracked(event), error);
+        this.#answers.failed(untracked(event), error);
         accepting?.done();
       }
     };
@@ -272,7 +257,7 @@ export class Signaling implements Service {
           return;
         }
         event.forward(this.#ownership.forwarded(event, key, decision, shared));
-        if (event.name === 'call-offer') this.#forwardEarly(key, event.peer.ref);
+        if (event.name === 'call-offer') this.#offering.forwardEarly(key, event.peer.ref);
         return;
       }
       this.#ownership.unclaim(key, shared);
@@ -281,7 +266,7 @@ export class Signaling implements Service {
     const observed = decision.because === 'peeled' ? this.#ownership.observed(key, event.name) : null;
     const again = (): void | Promise<void> => this.#serve({ event, key, arrived, decided: undefined });
     const wait = observed && this.#peeled.waits(event, key, observed);
-    if (wait) return wait.then(again).catch((error) => this.#failed(untracked(event), error));
+    if (wait) return wait.then(again).catch((error) => this.#answers.failed(untracked(event), error));
     if (observed?.left) return again();
     const started = performance.now();
     const read = readCommand(event.name as CommandName, event.args);
@@ -293,7 +278,7 @@ export class Signaling implements Service {
       return;
     }
     const { command } = read;
-    const tracked = this.#track(event, key, arrived, observed?.id);
+    const tracked = this.#answers.track(event, key, arrived, observed?.id);
     if (tracked === null) {
       accepting?.done();
       signals.decided(event.name, decision, event.peer.ref.ns);
@@ -302,23 +287,23 @@ export class Signaling implements Service {
     const by: Sender = { user, socket: ref };
     if (command.name === 'call-offer') {
       const claim = accepting ?? this.#ownership.accept(key);
-      return this.#offer({ event, tracked, key, by, command, accepting: claim, decision, shared }).finally(() =>
-        claim.done(),
-      );
+      return this.#offering
+        .serve({ event, tracked, key, by, command, accepting: claim, decision, shared })
+        .finally(() => claim.done());
     }
     if (observed) {
       let relayed: Step | 'again' | null;
       try {
         relayed = this.#peeled.serve(event, tracked.event, toCallEvent(command, by, event), key, observed);
       } catch (error) {
-        this.#failed(tracked, error);
+        this.#answers.failed(tracked, error);
         return;
       }
       if (relayed === null || relayed === 'again') {
         tracked.first?.givenAway();
         return relayed === null ? undefined : again();
       }
-      this.#settle(tracked, relayed, key);
+      this.#answers.settle(tracked, relayed, key);
       signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
     }
@@ -332,26 +317,26 @@ export class Signaling implements Service {
     const made = toCallEvent(command, by, event);
     const step = this.calls.tryNow(key, made, tracked.event);
     if (step) {
-      this.#settle(tracked, step, key);
+      this.#answers.settle(tracked, step, key);
       signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       return;
     }
     const asker: Asker = { event: tracked.event, over: false };
     const known = shared ? { session: shared.session } : undefined;
-    return this.#inTime(
+    return this.#answers.inTime(
       tracked,
       asker,
       async () => {
         const applied = await this.calls.apply(key, () => made, asker, known);
         if (asker.over) return;
-        if (applied) this.#settle(tracked, applied, key);
+        if (applied) this.#answers.settle(tracked, applied, key);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       },
       answerWithinMs - (turn.asked === undefined ? 0 : this.#deps.clock.now() - turn.asked),
     );
   }
 
-  /** What the others have of its conversation is asked, and then it is decided with that, or without where nobody answers. */
+  /** Its socket may have a seat by now that was held for it. */
   async #afterArrival(turn: Turn): Promise<void> {
     const { event, accepting } = turn;
     if (event.name !== 'call-end' && !this.#deps.delivery.isConnected(event.peer.ref)) {
@@ -361,11 +346,12 @@ export class Signaling implements Service {
     try {
       await this.#serve(turn);
     } catch (error) {
-      this.#failed(untracked(event), error);
+      this.#answers.failed(untracked(event), error);
       accepting?.done();
     }
   }
 
+  /** What the others have of its conversation is asked, and then it is decided with that, or without where nobody answers. */
   async #ask(turn: Turn, what: 'look' | 'claim'): Promise<void> {
     const { event, key } = turn;
     const asked = this.#deps.clock.now();
@@ -377,135 +363,8 @@ export class Signaling implements Service {
       });
       await this.#serve({ ...turn, asked, shared });
     } catch (error) {
-      this.#failed(untracked(event), error);
+      this.#answers.failed(untracked(event), error);
     }
-  }
-
-  /** A request is answered in time, whatever becomes of it then: what is made after that is told to everybody else. */
-  async #inTime(
-    tracked: Tracked,
-    asker: Asker,
-    work: (extend: (ms: number) => void) => Promise<void>,
-    ms: number,
-  ): Promise<void> {
-    // Alone there is nothing that could be slow.
-    const shared = tracked.event.peer.ref.at !== undefined;
-    let timer: Timer | undefined;
-    let late: (() => void) | undefined;
-    const arm = (within: number): void => {
-      timer?.cancel();
-      timer = this.#deps.clock.after(within, () => {
-        asker.over = true;
-        this.#refuse(tracked, refusals.unavailable);
-        late?.();
-      });
-    };
-    if (shared) arm(ms);
-    const working = work((more) => shared && !asker.over && arm(more))
-      .catch((error) => {
-        if (!asker.over) this.#failed(tracked, error);
-        else if (!(error instanceof Unavailable)) this.#deps.signals.internalError('serving late', error);
-      })
-      .finally(() => timer?.cancel());
-    await (shared ? Promise.race([working, new Promise<void>((resolve) => (late = resolve))]) : working);
-  }
-
-  #offer(asked: AskedOffer): Promise<void> {
-    const { tracked } = asked;
-    const asker: Asker = { event: tracked.event, over: false };
-    return this.#inTime(tracked, asker, (extend) => this.#accept(asked, asker, extend), acceptWithinMs);
-  }
-
-  async #accept(asked: AskedOffer, asker: Asker, extend: (ms: number) => void): Promise<void> {
-    const { event, tracked, key, by, command, accepting, decision, shared } = asked;
-    const { signals } = this.#deps;
-    const started = performance.now();
-    let waited = 0;
-    const route = this.#ownership.offerRoute(key, by.user);
-    const rides = decision.because === 'owned' || decision.because === 'claimed';
-    const outcome = await this.#offers
-      .accept({ key, event: tracked.event, asker, user: by.user, command, accepting, route, rides, shared }, (ms) => {
-        waited += ms;
-        extend(answerWithinMs);
-      })
-      .catch((error) => {
-        signals.decided(event.name, decision, event.peer.ref.ns);
-        throw error;
-      });
-    if (asker.over) {
-      tracked.first?.givenAway();
-      return;
-    }
-    switch (outcome.kind) {
-      case 'stepped':
-        signals.decided(event.name, decision, event.peer.ref.ns);
-        if (outcome.step.session?.version === 1) {
-          signals.began({ ...key, callId: outcome.step.session.callId, decision });
-        } else this.#dropEarly(key, by.socket);
-        this.#settle(tracked, outcome.step, key);
-        signals.served(event.name, performance.now() - started - waited, event.peer.ref.ns, whoseOf(event));
-        return;
-      case 'refused':
-        signals.decided(event.name, decision, event.peer.ref.ns);
-        this.#dropEarly(key, by.socket);
-        this.#refuse(tracked, outcome.refusal);
-        return;
-      case 'legacy': {
-        signals.decided(event.name, { path: 'legacy', because: outcome.because }, event.peer.ref.ns, whoseOf(event));
-        tracked.first?.givenAway();
-        event.forward(outcome.acknowledged);
-        for (const candidate of outcome.early) candidate.event.forward();
-        this.#forwardEarly(key, by.socket);
-        return;
-      }
-      case 'gone':
-        tracked.first?.givenAway();
-        return;
-    }
-  }
-
-  /** What was held for an offer that went to the legacy follows it. */
-  #forwardEarly(key: CallKey, ref: SocketRef): void {
-    for (const { event } of this.#early.take(keyOf(key), ref)) event.forward();
-  }
-
-  /** What was held for an offer that is refused is about no call. */
-  #dropEarly(key: CallKey, ref: SocketRef): void {
-    for (const _ of this.#early.take(keyOf(key), ref)) this.#deps.signals.candidateDropped('no-call');
-  }
-
-  /** Null where the event repeats an earlier one, which answers it. `peeled`: the legacy's call that it is about. */
-  #track(event: InboundEvent, key: CallKey, arrived: number, peeled: string | undefined): Tracked | null {
-    if (!event.ackRequested || !this.#deps.delivery.isConnected(event.peer.ref)) return untracked(event);
-    // The call that it is about: the live one, or, but for an offer, the one that just ended here.
-    const { live, ended } = this.#ownership.lastCall(key, event.peer.user);
-    const call = peeled ?? live ?? (event.name === 'call-offer' ? null : ended);
-    const what = `${keyOf(key)}\n${event.name}\n${event.digest()}`;
-    const first = this.#retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
-    return first && track(event, first);
-  }
-
-  #settle({ first, answer }: Tracked, step: Step, key: CallKey): void {
-    if (!first) return;
-    if (step.effects.some((e) => e.kind === 'refuse')) first.refused(answer);
-    else first.served(answer, step.session?.callId ?? this.#ownership.lastCall(key, undefined).ended);
-  }
-
-  /** Answered once, and nothing else stops. A fault of ours is told to the operator; that Redis is away is told already. */
-  #failed(tracked: Tracked, error: unknown): void {
-    if (error instanceof Unavailable) {
-      this.#refuse(tracked, refusals.unavailable);
-      return;
-    }
-    const { name, peer } = tracked.event;
-    const whose = whoseOf(tracked.event);
-    this.#deps.signals.internalError(`serving ${name}`, error, { event: name, ns: peer.ref.ns, whose });
-    this.#refuse(tracked, refusals.internal);
-  }
-
-  #refuse(tracked: Tracked, refusal: Refusal): void {
-    refuse(tracked.event, refusal, this.#deps.delivery, this.#deps.signals);
-    tracked.first?.refused(tracked.answer);
   }
 
   #guard(what: string, work: Promise<void>): void {
