@@ -3,7 +3,6 @@
 import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type { DropCause } from '../base/service.js';
 import type { CallKey, Role, ServerEvent, Session, State } from '../call/session.js';
-import { holdsBytes, packed, unpacked } from '../protocol/packed.js';
 import { readValue, writeValue } from './bytes.js';
 import type { Kept } from './store.js';
 
@@ -29,12 +28,6 @@ export function readSession(key: CallKey, format: string, text: string): Session
   return session;
 }
 
-function withBytes({ packed: bytes, ...session }: Record<string, unknown>): Record<string, unknown> | undefined {
-  const both = unpacked(bytes)?.value;
-  if (!Array.isArray(both) || both.length !== 2) return undefined;
-  return { ...session, candidates: both[0] as unknown, keptOffer: both[1] as unknown };
-}
-
 /** As it is a member of an index: with the call, so that what is removed is never a later call's. */
 export const writeMember = ({ ns, conversationId }: CallKey, callId: string): string =>
   JSON.stringify([ns, conversationId, callId]);
@@ -51,8 +44,7 @@ export const writeKept = ({ event, arg }: Kept): string => writeValue([event, ar
 export function readKept(text: string): Kept | undefined {
   const value = readValue(text);
   if (!Array.isArray(value) || value.length !== 2 || !EVENTS.has(value[0])) return undefined;
-  const arg = unpacked(value[1]);
-  return arg && { event: value[0] as ServerEvent, arg: arg.value };
+  return { event: value[0] as ServerEvent, arg: value[1] as unknown };
 }
 
 /** Seats by the letters that scripts know them by. */

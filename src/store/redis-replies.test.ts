@@ -172,6 +172,24 @@ describe('a change of which it is not known whether it was made', () => {
     );
   });
 
+  it('is said of every page that is turned while Redis is away', async () => {
+    await a.store.create(call());
+    for (const lost of ['zrange', 'zscan', 'sscan', 'hmget']) {
+      a.fate = every('lost', lost);
+      const walks = [() => a.store.due(1_000_000), () => a.store.all(), () => a.store.seatedAt(a.id)];
+      const faults: unknown[] = [];
+      for (const walk of walks) {
+        try {
+          for await (const one of walk()) expect(one).toBeDefined();
+        } catch (fault) {
+          faults.push(fault);
+        }
+      }
+      expect(faults).toHaveLength(lost === 'hmget' ? 2 : 1);
+      for (const fault of faults) expect(fault).toBeInstanceOf(Unavailable);
+    }
+  });
+
   it('was certainly not made where this instance has no lease', async () => {
     const session = call();
     await a.store.create(session);

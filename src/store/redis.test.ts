@@ -314,7 +314,7 @@ describe.each(await redisPlaces())('over $name', ({ start }) => {
       it('is given to who takes the seat, in order, once', async () => {
         await a.store.create(held);
         for (let n = 0; n < 3; n++) await a.store.keep(held, 'answerer', ring(n));
-        await b.store.keep(held, 'offerer', { event: 'call-renegotiate-offer', arg: { offer: 'x\n' } });
+        await b.store.keep(held, 'offerer', { event: 'call-renegotiate-offer', arg: { offer: Buffer.from('x\n') } });
         const taken = next(held, { held: { offerer: 9_000 } });
         expect(await c.store.replace(held, taken)).toEqual({
           replaced: true,
@@ -324,7 +324,7 @@ describe.each(await redisPlaces())('over $name', ({ start }) => {
         expect(await c.store.keep(taken, 'answerer', ring(3))).toEqual({ kept: false, session: taken });
         const both = next(taken, { held: undefined });
         expect(await c.store.replace(taken, both)).toMatchObject({
-          kept: { offerer: [{ event: 'call-renegotiate-offer', arg: { offer: 'x\n' } }] },
+          kept: { offerer: [{ event: 'call-renegotiate-offer', arg: { offer: Buffer.from('x\n') } }] },
         });
       });
 

@@ -318,7 +318,11 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
   }
 
   async function* pages(timed: AsyncIterable<readonly Timed[]>) {
-    for await (const page of timed) {
+    const turning = timed[Symbol.asyncIterator]();
+    for (;;) {
+      const turned = await asked(() => turning.next());
+      if (turned.done) return;
+      const page = turned.value;
       for (let i = 0; i < page.length; i += AT_ONCE) {
         const some = page.slice(i, i + AT_ONCE);
         const sessions = await asked(() => Promise.all(some.map(read)));

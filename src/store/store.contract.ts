@@ -35,6 +35,25 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         expect(await store.get(session)).toEqual(session);
       });
 
+      it('keeps bytes, and what only looks like them', async () => {
+        const session = sessionOf({
+          state: 'OFFERING',
+          candidates: [
+            { file: Buffer.from([0, 255, 10]), more: [new Uint8Array([1, 2]), { deep: Buffer.alloc(0) }] },
+            { type: 'Buffer', data: [1, 2] },
+            'plain',
+          ],
+          keptOffer: Buffer.from('offer'),
+        });
+        await store.create(session);
+        const stored = await store.get(session);
+        expect(bytes(stored?.candidates)).toEqual(bytes(session.candidates));
+        expect(bytes(stored?.keptOffer)).toEqual(bytes(session.keptOffer));
+        const after = { ...session, version: 2, candidates: [Buffer.from('x')], keptOffer: null };
+        await store.replace(session, after);
+        expect(bytes((await store.get(session))?.candidates)).toEqual(bytes(after.candidates));
+      });
+
       it('never overwrites: the one that is in force is answered', async () => {
         const first = sessionOf();
         const second = sessionOf({ callId: 'call-2', users: users('d', 'e') });
@@ -352,6 +371,14 @@ export const sessionOf = (change: Partial<Session> = {}): Session => ({
   keptOffer: null,
   ...change,
 });
+
+/** A view, a buffer: the bytes are what counts. */
+const bytes = (value: unknown): unknown => {
+  if (ArrayBuffer.isView(value)) return { bytes: [...Buffer.from(value.buffer, value.byteOffset, value.byteLength)] };
+  if (Array.isArray(value)) return value.map(bytes);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, bytes(one)]));
+};
 
 export async function listed(store: SessionStore): Promise<Session[]> {
   const found: Session[] = [];
