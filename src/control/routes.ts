@@ -2,10 +2,10 @@
 // and the guard change it. Knows nothing of HTTP, of calls, and of what a log is made of.
 import { CannotStart } from '../base/cannot-start.js';
 import type { Clock } from '../base/clock.js';
-import { type RouteTable, routeTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { RouteControl, RouteLog } from './control.js';
 import { FollowedFile, type ReadFile } from './followed-file.js';
+import { NOTHING } from './in-force.js';
 import { reasonOf } from './past.js';
 import { watchRoutes } from './routes-file.js';
 import { Versions } from './versions.js';
@@ -20,8 +20,6 @@ export interface RoutesOptions {
   >;
   readonly clock: Clock;
 }
-
-const NOTHING: RouteTable = routeTable(new Map());
 
 /**
  * At a start the log's last version rules; the file counts where its hash differs from the one last logged.

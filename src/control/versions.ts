@@ -3,11 +3,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timer } from '../base/clock.js';
 import { type Change, type Planned, plan, type RouteVersion } from '../routing/change.js';
-import { LONGEST_ACTOR, LONGEST_REASON } from '../routing/check.js';
-import { type RouteTable, routeTable } from '../routing/route.js';
+import type { RouteTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { Author, LogFollower, Outcome, RouteControl, RouteLog } from './control.js';
 import { History, known, same } from './history.js';
+import { InForce, type Listener } from './in-force.js';
 import { reconciled } from './lost.js';
 import { Past, reasonOf } from './past.js';
 import { type Pending, pendingOf, rebased } from './pending.js';
@@ -35,8 +35,6 @@ export interface Followed {
   yielded(control: RouteControl, seen: (hash: string) => boolean): void;
 }
 
-const NOTHING = routeTable(new Map());
-
 /** A log that takes longer is told as one that can't be written; what it was given may still come to be. */
 const LOG_MS = 5_000;
 /** The red switch is in force already; its author only waits to hear whether it is written. */
@@ -49,7 +47,6 @@ const MOST_PENDING = 256;
 const MOST_RACES = 8;
 
 export class Versions implements RouteControl {
-  table: RouteTable = NOTHING;
   problem: string | null = null;
   readonly #log: RouteLog;
   readonly #followed: VersionsOptions['followed'];
@@ -57,13 +54,10 @@ export class Versions implements RouteControl {
   readonly #clock: Clock;
   readonly #history = new History();
   readonly #past: Past;
-  readonly #listeners = new Set<(version: RouteVersion) => void>();
+  readonly #now: InForce;
   readonly #closing: (() => unknown)[] = [];
-  #current: RouteVersion | undefined;
   /** The highest number in the log. */
   #last: number;
-  /** The highest number that anybody was told of. It is never another version's, or a compare-and-set would take one for the other. */
-  #told = 0;
   /** Oldest first; the last one is in force. */
   #pending: Pending[] = [];
   /** Grows with each change that was in force before it was written: whatever asked before it has lost. */
@@ -81,14 +75,18 @@ export class Versions implements RouteControl {
     this.#signals = signals;
     this.#clock = clock;
     this.#last = last;
+    this.#now = new InForce(signals);
     for (const version of versions) this.#history.push(version);
     const pending = () => this.#pending.map(({ version }) => version);
     this.#past = new Past({ log, history: this.#history, signals, pending });
   }
 
+  get table(): RouteTable {
+    return this.#now.table;
+  }
+
   get current(): RouteVersion {
-    if (!this.#current) throw new Error('the routes were not started');
-    return this.#current;
+    return this.#now.version;
   }
 
   get where(): string | null {
@@ -122,7 +120,7 @@ export class Versions implements RouteControl {
   /** The first version of a log that holds none. It rules even where it can't be written yet. False: others have begun it. */
   async begin(table: RouteTable, reason: string): Promise<boolean> {
     const change: Change = { kind: 'start', table };
-    const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table, this.#free());
+    const version = this.#next(change, { actor: 'sigfig', via: 'start', reason }, table);
     return !(await this.#ahead(change, version, table)).yielded;
   }
 
@@ -160,9 +158,8 @@ export class Versions implements RouteControl {
     return this.#past.page(limit, before);
   }
 
-  onChange(listener: (version: RouteVersion) => void): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+  onChange(listener: Listener): () => void {
+    return this.#now.onChange(listener);
   }
 
   close(): Promise<void> {
@@ -194,7 +191,7 @@ export class Versions implements RouteControl {
         if (await this.#newest()) return { kind: 'unchanged', version: this.current };
         continue;
       }
-      const version = this.#next(change, author, planned.table, this.#free());
+      const version = this.#next(change, author, planned.table);
       const appended = await this.#append(version, true);
       if (appended === 'failed') return this.#unwritable();
       if (appended === 'unknown') return { kind: 'unwritable', problem: this.problem ?? '', begun: true };
@@ -239,7 +236,7 @@ export class Versions implements RouteControl {
       if (await this.#newest()) return { kind: 'unchanged', version: this.current };
       return this.#urgent(change, author);
     }
-    const version = this.#next(change, author, planned.table, this.#free());
+    const version = this.#next(change, author, planned.table);
     const pending = await this.#ahead(change, version, planned.table);
     if (pending.dropped) return { kind: 'unchanged', version: this.current };
     return {
@@ -319,11 +316,11 @@ export class Versions implements RouteControl {
       this.#resumeLog();
       return false;
     }
-    this.#told = Math.max(this.#told, next.version.version);
+    this.#now.told = Math.max(this.#now.told, next.version.version);
     Object.assign(pending, next);
     if (this.#pending.at(-1) !== pending) return true;
     if (next.version.version !== version || !same(next.table, this.table)) this.#inForce(next.version, next.table);
-    else this.#current = next.version;
+    else this.#now.says(next.version);
     return true;
   }
 
@@ -421,42 +418,19 @@ export class Versions implements RouteControl {
   // ---- what both share
 
   #inForce(version: RouteVersion, table: RouteTable): void {
-    this.table = table;
-    this.#current = version;
-    this.#told = Math.max(this.#told, version.version);
-    const { version: number, kind, actor, reason } = version;
     if (this.#shared) this.#followed?.adopted(version);
-    this.#signals.routesChanged({ version: number, kind, actor, reason, summary: table.summary });
-    for (const listener of this.#listeners) {
-      try {
-        listener(version);
-      } catch (error) {
-        this.#signals.internalError('routes listener', error);
-      }
-    }
+    this.#now.put(version, table);
   }
 
   /** A number that no version has, had or may get. Those between are left out where what was to have them was not written. */
   #free(): number {
-    return Math.max(this.#last, this.#told, this.#writing) + 1;
+    return Math.max(this.#last, this.#now.told, this.#writing) + 1;
   }
 
-  #next(change: Change, author: Author, table: RouteTable, number: number): RouteVersion {
-    const fileHash =
-      change.kind === 'file'
-        ? change.fileHash
-        : (this.#followed?.hash ?? (this.#shared ? this.#current?.fileHash : undefined));
-    return {
-      version: number,
-      at: new Date(this.#clock.now()).toISOString(),
-      actor: author.actor.slice(0, LONGEST_ACTOR),
-      via: author.via,
-      kind: change.kind,
-      reason: author.reason.slice(0, LONGEST_REASON),
-      before: this.#current?.after ?? NOTHING.toJSON(),
-      after: table.toJSON(),
-      ...(fileHash === undefined ? {} : { fileHash }),
-    };
+  #next(change: Change, author: Author, table: RouteTable): RouteVersion {
+    const ours = this.#followed?.hash ?? (this.#shared ? this.#history.newest?.fileHash : undefined);
+    const fileHash = change.kind === 'file' ? change.fileHash : ours;
+    return this.#now.next(change, author, table, { number: this.#free(), now: this.#clock.now(), fileHash });
   }
 
   #planned(change: Change, older: RouteVersion | undefined): Planned {
