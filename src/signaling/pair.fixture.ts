@@ -64,8 +64,8 @@ export interface Instances {
   readonly a: Instance;
   readonly b: Instance;
   readonly prefix: string;
-  /** For the next test: nobody is connected, nothing fails, and the conversation is another one. */
-  reset(): void;
+  /** For the next test: nobody is connected, nothing is left or fails, and the conversation is another one. */
+  reset(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -79,10 +79,14 @@ export async function pair(url: string, routes = callsNew): Promise<Instances> {
     a,
     b,
     prefix,
-    reset() {
+    async reset() {
+      for (const one of [a, b]) one.reset();
+      // Whoever is still told of an end must be gone.
+      await expect.poll(() => a.session(), { timeout: 5_000, interval: 5 }).toBeNull();
+      for (const user of ['alice', 'bob']) await absent({ a, b }, user);
+      for (const one of [a, b]) one.reset();
       const n = Number(conversationId.split(':').at(-1)) + 1;
       conversationId = `dm:alice:bob:${n}`;
-      for (const one of [a, b]) one.reset();
     },
     close: async () => {
       await Promise.all([a.close(), b.close()]);
@@ -287,7 +291,7 @@ export async function present({ a, b }: Instances, ...browsers: Browser[]): Prom
   }
 }
 
-export async function absent({ a, b }: Instances, user: string): Promise<void> {
+export async function absent({ a, b }: Pick<Instances, 'a' | 'b'>, user: string): Promise<void> {
   for (const { cluster } of [a, b]) {
     await expect
       .poll(() => cluster.presence.socketsOf(ns, user as UserId), { timeout: 5_000, interval: 5 })

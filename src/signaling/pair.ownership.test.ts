@@ -30,7 +30,7 @@ afterAll(async () => {
   await server.close();
 });
 beforeEach(async () => {
-  two.reset();
+  await two.reset();
   alice = two.a.connect('alice', 'alice-1');
   bob = two.b.connect('bob', 'bob-1');
   await present(two, alice, bob);
@@ -77,7 +77,7 @@ describe('the legacy has a call that another instance saw begin', () => {
     const { a, b } = two;
     const ways = new Set<string>();
     for (let round = 0; round < 12; round++) {
-      two.reset();
+      await two.reset();
       alice = a.connect('alice', 'alice-1');
       bob = b.connect('bob', 'bob-1');
       await present(two, alice, bob);
@@ -196,7 +196,7 @@ describe('nobody can be asked', () => {
     }
     alice.emit('call-offer', offer);
     await expect.poll(() => a.toLegacy).toEqual(['alice-1 call-offer']);
-    two.reset();
+    await two.reset();
     alice = a.connect('alice', 'alice-1');
     bob = b.connect('bob', 'bob-1');
     await present(two, alice, bob);
