@@ -40,7 +40,7 @@ export function atOnce(most = Number.POSITIVE_INFINITY): {
       });
       // Told by the test, which may be asked later.
       result.catch(() => undefined);
-      test(name, () => result);
+      test(name, () => result, 60_000);
     },
   };
 }

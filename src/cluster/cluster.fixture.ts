@@ -322,7 +322,7 @@ export async function proxyTo(port: number): Promise<Proxy> {
 }
 
 /** Awaits a condition; fails with `what` after `ms`. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 8_000): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 15_000): Promise<void> {
   const end = performance.now() + ms;
   while (!(await holds())) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);

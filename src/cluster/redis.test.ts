@@ -1,7 +1,10 @@
 // The whole driver over one real Redis: what one instance tells, the others learn.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { redisPlaces, type StartedPlace } from '../../test/redis/places.js';
 import { Bed, ns, until, user } from './cluster.fixture.js';
+
+// A machine that runs other tests besides can make all of it several times slower.
+vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(await redisPlaces())('instances over $name', ({ start }) => {
   let place: StartedPlace;

@@ -1,10 +1,13 @@
 // Whatever becomes of what is asked of Redis (done, not done, done without an answer, done late and behind what was asked since): messages
 // come once and in order, and presence ends as it is. Over one real Redis.
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import type { Peer } from '../base/service.js';
 import { Bed, type Fate, type Instance, ns, until, user } from './cluster.fixture.js';
+
+// A machine that runs other tests besides can make all of it several times slower.
+vi.setConfig({ testTimeout: 60_000 });
 
 let server: RedisServer;
 let bed: Bed;
