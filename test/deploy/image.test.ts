@@ -210,13 +210,17 @@ describe('the last stage, laid out', () => {
     const child = spawn(join(image, 'bin', program as string), args, {
       cwd: '/',
       env: environment(settings),
-      stdio: ['ignore', 'pipe', 'ignore'],
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
     });
     const gone = once(child, 'exit');
     try {
-      const [line] = (await within(20_000, 'it is ready', once(createInterface({ input: child.stdout }), 'line'))) as [
-        string,
-      ];
+      const first = once(createInterface({ input: child.stdout }), 'line');
+      const ended = gone.then(() => Promise.reject(new Error(`it ended: ${said}`)));
+      const [line] = (await within(20_000, 'it is ready', Promise.race([first, ended]))) as [string];
       const admin = /admin=(\S+)/.exec(line)?.[1] as string;
       expect(await (await fetch(admin)).text()).toContain('<script');
       const check = json(/CMD (\[.*\])$/.exec(all('HEALTHCHECK')[0] as string)?.[1] as string);
