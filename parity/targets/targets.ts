@@ -47,8 +47,9 @@ export interface Common {
   readonly run: string;
 }
 
-/** Rejoin timeouts that a restarted backend has as one. */
+/** Rejoin timeouts that a restarted backend has as one, and a cluster, where every step is followed by rounds of barriers. */
 const longer = 3;
+const longerOn = (path: PathName): number => (path === 'cluster' ? 2 : 1);
 /** Processes of one play's own start slowly where many do at once. */
 export const mostDedicated = 3;
 
@@ -232,6 +233,7 @@ export async function ownTargets(
   try {
     const stub = await startStub(secretFile, times, undefined, stubArgs);
     stops.push(() => stub.kill());
+    const timesOn = (path: PathName): Times => ({ rejoinTimeoutMs: longerOn(path) * rejoinTimeoutMs });
     let cluster: ClusterOptions | undefined;
     if (wanted.includes('cluster')) {
       const { instances, redisUrl, redisServer } = ownCluster;
@@ -242,7 +244,7 @@ export async function ownTargets(
     const shared = new Map<PathName, ReturnType<typeof targetAt>>();
     await Promise.all(
       wanted.map(async (path) => {
-        const front = await startFront(path, stub.url, folder, times, cluster);
+        const front = await startFront(path, stub.url, folder, timesOn(path), cluster);
         stops.push(() => front.kill());
         shared.set(path, targetAt(front.urls, path, common));
       }),
@@ -255,8 +257,8 @@ export async function ownTargets(
       missing: () => undefined,
       async use(path, needs, play) {
         if (needs.has('restart')) return stacks.use(path, { rejoinTimeoutMs: longer * rejoinTimeoutMs }, play);
-        if (needs.size > 0) return stacks.use(path, times, play);
-        return play(shared.get(path) as Target, rejoinTimeoutMs);
+        if (needs.size > 0) return stacks.use(path, timesOn(path), play);
+        return play(shared.get(path) as Target, timesOn(path).rejoinTimeoutMs);
       },
       async close() {
         await Promise.all([...shared.values()].map((target) => target.close()));
