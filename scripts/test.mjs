@@ -35,9 +35,9 @@ for (const name of proxies) {
   const found = findProxy(name) ?? installProxy(name, (line) => console.log(`test: ${line}`));
   if (!found) {
     console.error(
-      `test: no ${name} for the tests of deploy/: install the package "${name}" or set ${name.toUpperCase()}_PATH`,
+      `test: no ${name}, so tests of deploy/ will fail: install the package "${name}" or set ${name.toUpperCase()}_PATH`,
     );
-    finish(0, 1);
+    continue;
   }
   env[`${name.toUpperCase()}_PATH`] = found;
 }
