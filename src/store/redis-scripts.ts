@@ -1,7 +1,8 @@
 // What Redis does with a call in one step: compare, write, and say what is in force. Each script's keys belong to one conversation, or to
 // one index. Knows nothing of what a session holds: its text is written and answered as it came.
 //
-// A session is a hash: `f` format, `c` call id, `v` version, `d` the session as JSON, `o` its last 8 operations, `h` held seats (`o`, `a`),
+// A session is a hash: `f` format, `c` call id, `v` version, `d` the session as JSON, `o` its last operations, at most 8 of each process (an
+// operation starts with 8 characters of its process; others may have made many while one waits for a reply), `h` held seats (`o`, `a`),
 // `i` the instances in whose index it stands, `w` set once it stood in the index of those who are awaited.
 // What a script denies for want of memory must come first in it, so that nothing is done by halves.
 import type { Script } from '../redis/redis.js';
@@ -67,10 +68,12 @@ if has(x[3], op) then
 end
 if x[1] ~= call or x[2] ~= before or x[4] ~= format then return inforce(KEYS[1], 'there') end
 local ops = op
-local count = 1
+local count = {[string.sub(op, 1, 8)] = 1, all = 1}
 for one in string.gmatch(x[3] or '', '[^\\n]+') do
-  if count < 8 then ops = ops .. '\\n' .. one end
-  count = count + 1
+  local by = string.sub(one, 1, 8)
+  count[by] = (count[by] or 0) + 1
+  count.all = count.all + 1
+  if count[by] <= 8 and count.all <= 64 then ops = ops .. '\\n' .. one end
 end
 local instances = x[5] or ''
 if instance ~= '' and not has(instances, instance) then
