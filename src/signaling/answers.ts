@@ -12,7 +12,7 @@ import { Retries } from './retries.js';
 import { type Tracked, track, untracked } from './tracked.js';
 
 /** Where what instances share does not answer, a browser is told so within 2 s. */
-export const answerWithinMs = 1_900;
+export const answerWithinMs = 1_800;
 
 export class Answers {
   readonly retries = new Retries();

@@ -1,6 +1,6 @@
 // Accepting a `call-offer` on the new path: who takes part (ticket), whether the callee can be served here, and the two
 // ways back to the legacy that only show once that is known. Knows no packets. Rules: docs/routes.md, rule 3.
-import type { SocketRef, UserId } from '../base/ids.js';
+import type { Namespace, SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Because, InboundEvent } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
@@ -42,6 +42,9 @@ export interface Offer {
 }
 
 type HeldCandidate = ReturnType<EarlyCandidates['take']>[number];
+
+/** Until a connection that was there when it was asked for is seen by all instances. */
+const askAgainMs = 50;
 
 /** One try to accept an offer. */
 interface Attempt extends Offer {
@@ -125,12 +128,20 @@ export class Offers {
     const callee = found.participants[0] === user ? found.participants[1] : found.participants[0];
     if (route.excludes(callee)) return this.#toLegacy(offer, 'excluded');
     if (route.sole) return this.#step(offer, found.participants);
-    const { presence } = this.#deps.cluster;
-    const here = presence.peek(key.ns, callee);
-    const sockets = here ?? (await presence.socketsOf(key.ns, callee));
-    if (!here && this.#isGone(offer)) return { kind: 'gone' };
+    const known = this.#deps.cluster.presence.peek(key.ns, callee);
+    const sockets = known ?? (await this.#socketsOf(key.ns, callee));
+    if (!known && this.#isGone(offer)) return { kind: 'gone' };
     if (sockets.length === 0) return this.#toLegacy(offer, 'callee-not-here');
     return this.#step(offer, found.participants, new Map([[callee, sockets]]));
+  }
+
+  /** Who has just connected to another instance may not be known of in the moment. */
+  async #socketsOf(ns: Namespace, callee: UserId): Promise<readonly SocketRef[]> {
+    const { cluster, clock } = this.#deps;
+    const sockets = await cluster.presence.socketsOf(ns, callee);
+    if (sockets.length > 0) return sockets;
+    await new Promise<void>((resolve) => clock.after(askAgainMs, resolve));
+    return cluster.presence.socketsOf(ns, callee);
   }
 
   /**

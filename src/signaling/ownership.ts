@@ -4,6 +4,7 @@ import type { ConversationId, SocketRef, UserId } from '../base/ids.js';
 import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import type { CallKey } from '../call/session.js';
+import type { Memberships } from '../identity/identity.js';
 import { decide } from '../routing/decide.js';
 import { type Group, groups, type Wanted } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
@@ -13,6 +14,7 @@ import type { WantedRelays } from './asked.js';
 import { type CallsDeps, keyOf } from './calls.js';
 import { Claims, type ClaimsDeps } from './claims.js';
 import { readCommand } from './commands.js';
+import { Elsewhere } from './elsewhere.js';
 import { EndedCalls } from './ended.js';
 import type { ObservedCall } from './observed.js';
 import { ToldCalls } from './told-calls.js';
@@ -21,6 +23,7 @@ export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
   /** The table in force, read anew for each decision. */
   readonly routes: () => RouteTable;
   readonly newId: () => string;
+  readonly memberships: Pick<Memberships, 'cached'>;
 }
 
 /** An offer whose serving never starts (its transport broke) must not hold its claim. */
@@ -59,10 +62,12 @@ export class Ownership {
   readonly #endedAtLegacy: EndedCalls;
   /** Calls of the new path on other instances, as far as they ring here. */
   readonly told = new ToldCalls();
+  readonly #elsewhere: Elsewhere;
   readonly #deps: OwnershipDeps;
 
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
+    this.#elsewhere = new Elsewhere(deps);
     this.ended = new EndedCalls(deps.clock);
     this.#endedAtLegacy = new EndedCalls(deps.clock);
     this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy, shared: sharedClaims(deps) });
@@ -197,7 +202,9 @@ export class Ownership {
   /** As `forwarded`, where somebody else tells of the decision. */
   claim(event: InboundEvent, key: CallKey, decision: Decision, claimed?: string): Acknowledged | undefined {
     const wanted = event.name === 'call-offer' ? this.#relays(key, event.peer, decision) : null;
-    return this.claims.forwarded(key, event, decision, wanted, claimed);
+    const acknowledged = this.claims.forwarded(key, event, decision, wanted, claimed);
+    if (wanted && wanted.groups.length > 0) this.#elsewhere.forwarded(key, event.peer, () => this.ringsElsewhere(key));
+    return acknowledged;
   }
 
   /** Relays that are served here if the legacy accepts this offer. */
@@ -214,10 +221,12 @@ export class Ownership {
 
   /** An event about a call passes from the legacy to a browser. */
   passed(event: LegacyEvent, key: CallKey): void {
+    const unseen = event.name === 'call-offer' && !this.claims.has(keyOf(key), false);
     this.claims.passed(key, event);
+    if (unseen) this.#elsewhere.ringsHere(key, event);
   }
 
-  /** The legacy rings the callee of this call on another instance: what is needed to serve its relays here is not seen here. */
+  /** The callee of this call of the legacy's is on another instance, or nowhere: what it takes to serve its relays is not seen here. */
   ringsElsewhere(key: CallKey): void {
     this.claims.observedCall(keyOf(key))?.leave('rings-elsewhere');
   }

@@ -55,6 +55,8 @@ export interface Instance {
   away: boolean;
   connect(user: string | undefined, id: string): Browser;
   flip(routes: string): void;
+  /** The legacy emits something to that browser. */
+  legacySays(browser: Browser, name: string, payload: unknown): void;
   session(): Promise<Session | null>;
   reset(): void;
   close(): Promise<void>;
@@ -232,6 +234,7 @@ export async function start(url: string, prefix: string, name: string, routes = 
         },
       };
     },
+    legacySays: ({ peer }, event, payload) => signaling.passed({ peer, name: event, args: [payload] }),
     flip(to) {
       table = tableOf(to);
     },

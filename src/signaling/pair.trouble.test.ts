@@ -81,7 +81,7 @@ describe('a store that does not answer', () => {
     const started = performance.now();
     const asked = ['one', 'two'].map((what) => alice.emit('call-renegotiate-offer', { offer: what }));
     expect(await acked(asked[0] as (typeof asked)[0])).toEqual(unavailable);
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(performance.now() - started).toBeLessThan(2_200);
     a.breaks.clear();
     go();
     await hears(bob, 'call-offer', 'call-renegotiate-offer');
@@ -91,7 +91,7 @@ describe('a store that does not answer', () => {
     expect(bob.names).toEqual(['call-offer', 'call-renegotiate-offer']);
   });
 
-  it('has an offer refused where the callee can not be looked for', async () => {
+  it('has an offer refused that can not be stored', async () => {
     const { a, b } = two;
     const alice = a.connect('alice', 'alice-1');
     const bob = b.connect('bob', 'bob-1');
@@ -99,7 +99,7 @@ describe('a store that does not answer', () => {
     a.breaks.set('create', () => new Promise(() => undefined));
     const started = performance.now();
     expect(await acked(alice.emit('call-offer', offer))).toEqual(unavailable);
-    expect(performance.now() - started).toBeLessThan(2_100);
+    expect(performance.now() - started).toBeLessThan(2_200);
     expect(a.toLegacy).toEqual([]);
   });
 });
