@@ -78,6 +78,25 @@ describe('a dead instance', () => {
     expect(one!.recovered).toEqual([dead!.cluster.liveness.id]);
   });
 
+  it('is found by those that start when all of them had died', async (bed) => {
+    const dead = await bed.several(2);
+    for (const one of dead) await one.kill();
+    const fresh = await bed.start('fresh');
+    await until('both handled', () => fresh.recovered.length === 2);
+    expect([...fresh.recovered].sort()).toEqual(dead.map(({ cluster }) => cluster.liveness.id).sort());
+    expect(lives(fresh)).toEqual([fresh.cluster.liveness.id]);
+  });
+
+  it('is nobody who left, though a renewal of its comes late', async (bed) => {
+    const [one, leaving] = await bed.several(2);
+    leaving!.link.fate('renew', ['late', 'late', 'late']);
+    for (let i = 0; i < 3; i++) await leaving!.cluster.liveness.renew();
+    await leaving!.cluster.liveness.leave();
+    await leaving!.link.settled();
+    await one!.cluster.liveness.renew();
+    expect(lives(one!)).toEqual([one!.cluster.liveness.id]);
+  });
+
   it('is nobody who gave its lease up, and takes nothing with it', async (bed) => {
     const [one, leaving] = await bed.several(2);
     leaving!.connect('alice', 's1');
@@ -132,6 +151,18 @@ describe('an instance that was stopped', () => {
     expect(other!.cluster.liveness.isLivingId(now)).toBe(true);
     expect(other!.recovered).toEqual([was]);
     await until('no claim', async () => (await server.ask('HLEN', key(bed, 'claims'))) === 0);
+  });
+
+  it('for longer than is remembered who died, is another life all the same', async (bed) => {
+    const [one, other] = await bed.several(2);
+    const was = one!.cluster.liveness.id;
+    one!.link.cut();
+    await until('taken over', () => other!.recovered.length === 1);
+    await server.ask('ZREM', key(bed, 'dead'), was);
+    one!.skip(13 * 3_600_000);
+    one!.link.mend();
+    await until('another life', () => one!.fenced.length === 1 && one!.cluster.liveness.mayAct());
+    expect(one!.back.filter((lost) => lost)).toEqual([]);
   });
 
   it('skips what was sent to the life that is over, and gets what is sent to the new one', async (bed) => {
