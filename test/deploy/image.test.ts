@@ -1,9 +1,9 @@
 // The image without an engine: the last stage is laid out as the COPY lines say, with the packages that --omit=dev leaves, and really
-// started as its ENTRYPOINT, CMD, ENV and HEALTHCHECK say. Where a Docker engine answers, the image is built and run as well.
+// started as its ENTRYPOINT, CMD, ENV and HEALTHCHECK say, by another user on a read-only file system where this machine can do that. Where a Docker engine answers, the image is built and run as well.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -125,6 +125,15 @@ describe('the Dockerfile', () => {
   });
 });
 
+/** Like `docker run --read-only --user 1000`: where Linux lets root have mounts of its own. */
+const seal = [
+  ...['unshare', '--mount', 'sh', '-c'],
+  'mount -o remount,bind,ro / && exec setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs "$@"',
+  'sh',
+];
+const sealed =
+  process.platform === 'linux' && spawnSync(seal[0] as string, [...seal.slice(1), 'true']).status === 0 ? seal : [];
+
 describe('the last stage, laid out', () => {
   let image: string;
   beforeAll(async () => {
@@ -152,6 +161,7 @@ describe('the last stage, laid out', () => {
     }
     await symlink(process.execPath, join(image, 'bin/node'));
     await writeFile(join(image, 'jwt-secret'), secretText);
+    await chmod(image, 0o755);
   }, 60_000);
   afterAll(() => rm(image, { recursive: true, force: true }));
 
@@ -176,11 +186,12 @@ describe('the last stage, laid out', () => {
     SIGFIG_METRICS: '127.0.0.1:0/metrics',
     ...more,
   });
+  const wordsOf = ([program = '', ...args]: readonly string[]): [string, string[]] => {
+    const [first = '', ...rest] = [...sealed, join(image, 'bin', program), ...args];
+    return [first, rest];
+  };
   const run = (command: readonly string[], more: Record<string, string> = {}) =>
-    promisify(execFile)(join(image, 'bin', command[0] as string), command.slice(1), {
-      cwd: join(image, 'app'),
-      env: environment(more),
-    });
+    promisify(execFile)(...wordsOf(command), { cwd: join(image, 'app'), env: environment(more) });
 
   it('is small', async () => {
     const sizes = await Promise.all(
@@ -198,8 +209,16 @@ describe('the last stage, laid out', () => {
     expect((await run(['legacy-stub', '--help'])).stdout).toContain('Usage: legacy-stub');
   });
 
+  if (sealed.length > 0) {
+    it('runs with nothing that it could write to, and as another user', async () => {
+      const tried = ['node', '-e', "require('fs').writeFileSync(process.argv[1], '')", join(image, 'written')];
+      await expect(run(tried)).rejects.toMatchObject({ stderr: expect.stringContaining('EROFS') });
+      expect((await run(['node', '-p', 'process.getuid()'])).stdout.trim()).toBe('1000');
+    });
+  }
+
   it('starts, is healthy, has its dashboard, says when it is not, and drains at SIGTERM', async () => {
-    const [program, ...args] = [...json(all('ENTRYPOINT')[0] as string), ...json(all('CMD')[0] as string)];
+    const command = [...json(all('ENTRYPOINT')[0] as string), ...json(all('CMD')[0] as string)];
     const settings = {
       SIGFIG_LEGACY: 'http://127.0.0.1:9',
       SIGFIG_JWT_SECRET_FILE: join(image, 'jwt-secret'),
@@ -207,7 +226,7 @@ describe('the last stage, laid out', () => {
       SIGFIG_DRAIN_DELAY: '0s',
       SIGFIG_DRAIN: '10ms',
     };
-    const child = spawn(join(image, 'bin', program as string), args, {
+    const child = spawn(...wordsOf(command), {
       cwd: '/',
       env: environment(settings),
       stdio: ['ignore', 'pipe', 'pipe'],
