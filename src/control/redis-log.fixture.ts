@@ -2,7 +2,9 @@
 // lose them.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import { systemClock } from '../base/clock.js';
@@ -15,7 +17,7 @@ import type { RouteVersion } from '../routing/change.js';
 import { recordedSignals } from '../telemetry/signals.js';
 import type { RouteControl } from './control.js';
 import { redisRouteLog } from './redis-log.js';
-import { open as opened } from './routes.fixture.js';
+import { folder, open as opened } from './routes.fixture.js';
 import { createRoutes } from './routes.js';
 
 /** Who lives, and what they send one another; what is sent arrives in a later turn, in order. */
@@ -177,3 +179,14 @@ export async function cuttable(port: number) {
     },
   };
 }
+
+export const within = { timeout: 4_000, interval: 10 };
+export const inForce = (instances: readonly Instance[]) => instances.map(({ routes }) => routes.current.version);
+export const yaml = (percent: number) => `namespaces:\n  /:\n    calls: { mode: canary, percent: ${percent} }\n`;
+/** A routes file of a folder of its own. */
+export async function file(percent: number): Promise<string> {
+  const path = join(await folder(), 'routes.yaml');
+  await writeFile(path, yaml(percent));
+  return path;
+}
+export const percent = ({ routes }: Instance) => routes.table.route('/', 'call-offer').canary?.percent;
