@@ -183,13 +183,22 @@ export class PresenceWriter {
     if (this.#scheduled || this.#closed) return;
     this.#scheduled = true;
     queueMicrotask(() => {
-      void this.#options.liveness.acting().then(() => {
+      void this.#reachable().then(() => {
         this.#scheduled = false;
-        if (this.#closed || !this.#options.liveness.mayAct()) return;
+        if (this.#closed) return;
         if (this.#compare) void this.#compareAll();
         this.#flush();
       });
     });
+  }
+
+  /**
+   * Not whether this instance may act: what is written for a life that was declared dead counts for nobody, and a renewal that is late
+   * on a busy machine must hide nobody who connects.
+   */
+  async #reachable(): Promise<void> {
+    const { redis, liveness } = this.#options;
+    if (!redis.well() || liveness.redisNow() === 0) await liveness.acting();
   }
 
   #later(): void {

@@ -154,6 +154,19 @@ describe('what Redis was told', () => {
     expect(await seen(b!, user('carol'))).toEqual([]);
   });
 
+  it('does not wait for a renewal that is late', async (bed) => {
+    const [a, b] = await bed.several(2);
+    a!.link.fate(
+      'renew',
+      Array.from({ length: 20 }, () => 'not done' as const),
+    );
+    a!.skip(2_500);
+    expect(a!.cluster.liveness.mayAct()).toBe(false);
+    a!.connect('alice', 's1');
+    await until('seen', async () => (await seen(b!)).length === 1);
+    expect(a!.cluster.liveness.mayAct()).toBe(false);
+  });
+
   it('is not undone by a write that comes too late', async (bed) => {
     const [a] = await bed.several(1);
     const { writePresenceScript } = await import('./presence-scripts.js');
