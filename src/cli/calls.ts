@@ -97,7 +97,8 @@ export function callText(body: CallBody, now: number, style: Style): string {
     harmless(entry.event),
     harmless(entry.because),
   ]);
-  const shown = rows.length > 0 ? `\n${table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style)}` : '';
+  const none = call ? '\nnothing of it happened on the instance that was asked\n' : '';
+  const shown = rows.length > 0 ? `\n${table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style)}` : none;
   return `${lines.join('\n')}\n${shown}`;
 }
 

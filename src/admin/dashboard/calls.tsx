@@ -206,7 +206,7 @@ function StateName({ state }: { readonly state: string }) {
 }
 
 function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
-  const { mayChange, now } = useShared();
+  const { live, mayChange, now } = useShared();
   const path = `api/calls/${encodeURIComponent(call.id)}`;
   const { data, problems, busy } = useFetched<CallBody>(path, null, REFRESH_MS);
   // As new as the timeline below it.
@@ -230,7 +230,11 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
       </div>
       <Problems lines={problems} />
       {!data && busy && <p class="muted">Reading its timeline…</p>}
-      {data && data.timeline.length === 0 && <p class="muted">Nothing was seen of it yet.</p>}
+      {data && data.timeline.length === 0 && (
+        <p class="muted">
+          {live.instances.length > 1 ? 'Nothing of it happened on this instance.' : 'Nothing was seen of it yet.'}
+        </p>
+      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to do that */}
       <section class="steps" ref={list} aria-label="States in time" tabIndex={0}>
         <ol>
