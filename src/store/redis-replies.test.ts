@@ -310,6 +310,22 @@ describe('what is not ours under a key', () => {
   });
 });
 
+it('takes calls that are over out of the index of its seats, where that was lost when they ended', async () => {
+  const c = await all.instance('c', 30);
+  const seats = { offerer: socket('c1', 3, 'c' as Address), answerer: null };
+  await c.store.create(call({ seats }));
+  await c.store.create(call({ seats, conversationId: 'c-2' as ConversationId, callId: 'call-2' }));
+  b.fate = every('hangs', 'srem');
+  expect((await b.store.delete(call({ seats }))).deleted).toBe(true);
+  const seated = async (): Promise<string[]> => {
+    const keys: string[] = [];
+    for await (const { conversationId } of a.store.seatedAt(c.id)) keys.push(conversationId);
+    return keys;
+  };
+  await until(async () => (await seated()).length < 2);
+  expect(await seated()).toEqual(['c-2']);
+});
+
 describe('what an event costs', () => {
   it('is one round trip for a change, whatever it must be found by', async () => {
     const session = call({ state: 'OFFERING', seats: { offerer: socket('a1', 1, 'a' as Address), answerer: null } });

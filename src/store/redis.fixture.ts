@@ -27,7 +27,7 @@ export interface Instance {
 }
 
 export interface Population {
-  instance(name: string): Promise<Instance>;
+  instance(name: string, tidyEvery?: number): Promise<Instance>;
   kill(instance: Instance): void;
   /** Every key with its time to live, in milliseconds. */
   keys(): Promise<readonly { readonly key: string; readonly ttl: number }[]>;
@@ -70,7 +70,7 @@ export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMi
   }
 
   return {
-    async instance(name) {
+    async instance(name, tidyEvery) {
       const redis = await connectRedis({ place: redisPlace(place.url.split(',')), prefix });
       const address = name as Address;
       const lost: (() => Promise<unknown>)[] = [];
@@ -102,6 +102,7 @@ export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMi
         mayAct: () => instance.mayAct,
         isLivingId: (id) => [...living].some((one) => one.id === id),
         dueAt,
+        ...(tidyEvery === undefined ? {} : { tidyEvery }),
         signals: {
           unreadable: (key) => void unreadable.push(key),
           internalError: (where, error) => {
