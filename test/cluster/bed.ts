@@ -7,7 +7,7 @@ import { type Process, type Processes, processes } from '../processes.js';
 import { type RedisServer, startRedis } from '../redis/server.js';
 import { type Link, startLink } from './link.js';
 
-export const websocket = { transports: ['websocket'] };
+export const websocket: BrowserOptions = { transports: ['websocket'] };
 
 export interface Instance extends Process {
   readonly name: string;
@@ -24,16 +24,14 @@ export interface Bed {
   readonly instances: readonly Instance[];
   /** One more. */
   add(name: string, args?: readonly string[]): Promise<Instance>;
-  /** A browser of this user on that instance. */
-  on(
-    instance: Instance,
-    user: string,
-    options?: Partial<ManagerOptions & SocketOptions> & { ns?: string },
-  ): Promise<Client>;
+  /** A browser of this user on that instance; `seen: false` where Redis is away, so that other instances can't know of it. */
+  on(instance: Instance, user: string, options?: BrowserOptions): Promise<Client>;
   /** How many instances this one takes for alive, by its admin API. */
   living(seenFrom: Instance): Promise<number>;
   close(): Promise<void>;
 }
+
+type BrowserOptions = Partial<ManagerOptions & SocketOptions> & { readonly ns?: string; readonly seen?: boolean };
 
 export interface BedOptions {
   readonly instances?: number;
@@ -97,9 +95,18 @@ export async function startBed({
       all,
       instances,
       add,
-      async on(instance, user, options = websocket) {
-        const client = await connect(instance.url, user, options);
+      async on(instance, user, { seen = true, ns = '/', ...options } = websocket) {
+        const client = await connect(instance.url, user, { ns, ...options });
         clients.add(client);
+        // Other instances learn of it a moment later: whoever called it before then would find nobody there.
+        if (seen && over === undefined) {
+          const key = `sigfig:presence:{${encodeURIComponent(ns)}|${encodeURIComponent(user)}}`;
+          const fields = async () => (await redis.ask('HKEYS', key)) as string[];
+          await until(
+            async () => (await fields()).some((one) => one.includes(String(client.socket.id))),
+            `${user} is known to other instances`,
+          );
+        }
         return client;
       },
       async living(seenFrom) {
@@ -203,6 +210,30 @@ export async function chat(bed: Bed, from: Instance, to: Instance, name: string)
       expect({ failed, texts: texts.length }).toEqual({ failed: 0, texts: answered });
     },
   };
+}
+
+/** Live calls of the new path over instances, by state; each is counted by one of them. */
+export async function callsOf(instances: readonly Instance[]): Promise<Readonly<Record<string, number>>> {
+  const states = ['OFFERING', 'CONNECTED', 'RENEGOTIATING', 'AWAITING_REJOIN'];
+  const counts = await Promise.all(states.map((state) => metricOf(instances, 'sigfig_calls', { state })));
+  return Object.fromEntries(states.flatMap((state, i) => (counts[i] ? [[state, counts[i]]] : [])));
+}
+
+/** Waits until live calls of the new path over these instances are so many, by state. */
+export async function callsAre(
+  instances: readonly Instance[],
+  expected: Readonly<Record<string, number>>,
+): Promise<void> {
+  let last: unknown;
+  await until(
+    async () => {
+      last = await callsOf(instances);
+      return JSON.stringify(last) === JSON.stringify(expected);
+    },
+    `calls are ${JSON.stringify(expected)}`,
+  ).catch((error: Error) => {
+    throw new Error(`${error.message}; they are ${JSON.stringify(last)}`);
+  });
 }
 
 /** The sum of a metric over instances. */

@@ -212,4 +212,23 @@ describe('the instance itself', () => {
     for (const party of [b, d2]) expect(heard(party)).not.toContain('call-peer-disconnected');
     proxies.splice(proxies.indexOf(third), 1);
   });
+
+  it('that stops while Redis hangs is not kept from it, and its calls are found by the others', async () => {
+    const third = await start('third');
+    await until(async () => (await instances(first)).length === 3, 'the third is known');
+    const [a, b] = await Promise.all([on(third, 'hangs-a'), on(second, 'hangs-b')]);
+    const conversationId = await inCall(a, b);
+    redis.freeze();
+    const began = performance.now();
+    await third.running.drain();
+    proxies.splice(proxies.indexOf(third), 1);
+    expect(performance.now() - began).toBeLessThan(10_000);
+    expect(a.socket.connected).toBe(false);
+    redis.thaw();
+    // Nobody's lease is over before Redis has been back for 5 s.
+    await until(() => heard(b).includes('call-peer-disconnected'), 'the peer is told', 20_000);
+    const back = await on(first, a.user);
+    expect(await b.next('call-peer-disconnected')).toEqual({ conversationId, userId: a.user });
+    await rejoin(conversationId, back, b);
+  }, 40_000);
 });

@@ -1,7 +1,7 @@
 // Redis goes away under a cluster of real processes and comes back: killed with and without its data, frozen, full, slow. What the
 // legacy serves is not touched, migrated events are refused clearly, and full service is back within 5 s.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Bed, chat, heard, type Instance, inCall, rejoin, startBed, talk } from '../cluster/bed.js';
+import { type Bed, chat, heard, type Instance, inCall, rejoin, startBed, talk, websocket } from '../cluster/bed.js';
 import { until } from '../harness.js';
 import { resident } from '../processes.js';
 import { backWithinMs, callBetween, fullService, refused, steady, untouched } from './outage.js';
@@ -12,6 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => bed.close());
 
+const unseen = { ...websocket, seen: false };
 const both = () => bed.instances as [Instance, Instance];
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -34,7 +35,7 @@ describe('Redis', () => {
       await bed.redis.kill();
       // Long enough that no instance may act any more.
       await pause(3_000);
-      const [c, d] = await Promise.all([bed.on(one, 'during-c'), bed.on(two, 'during-d')]);
+      const [c, d] = await Promise.all([bed.on(one, 'during-c', unseen), bed.on(two, 'during-d', unseen)]);
       await refused(c, 'call-offer', { conversationId: 'dm:during-c:during-d', offer: 'o' });
       await refused(ringing[1], 'call-answer', { conversationId: 'dm:ring-a:ring-b', answer: 'a' });
       await refused(b, 'call-renegotiate-offer', { conversationId, offer: 're' });
@@ -88,7 +89,7 @@ describe('Redis', () => {
     const going = steady(conversationId, a, b);
     await bed.redis.freeze();
     await pause(2_500);
-    const c = await bed.on(one, 'ice-c');
+    const c = await bed.on(one, 'ice-c', unseen);
     await refused(c, 'call-offer', { conversationId: 'dm:ice-c:ice-b', offer: 'o' });
     await pause(1_500);
     await bed.redis.thaw();
@@ -109,7 +110,7 @@ describe('Redis', () => {
     await bed.redis.ask('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     await bed.redis.ask('CONFIG', 'SET', 'maxmemory', '1');
     await pause(2_500);
-    const c = await bed.on(one, 'full-c');
+    const c = await bed.on(one, 'full-c', unseen);
     await refused(c, 'call-offer', { conversationId: 'dm:full-c:full-b', offer: 'o' });
     await refused(a, 'call-renegotiate-offer', { conversationId, offer: 're' });
     await bed.redis.ask('CONFIG', 'SET', 'maxmemory', '0');
