@@ -64,7 +64,7 @@ export class Calls {
 
   constructor(deps: CallsDeps) {
     this.#deps = deps;
-    this.reach = new Reach(deps);
+    this.reach = new Reach(deps, (key) => this.settled(key));
   }
 
   /**

@@ -2,6 +2,7 @@
 // what is for a seat that is held waits with its call. Knows no rule of a call and no transport. After docs/scale-out.md.
 import { type Address, type Namespace, type SocketRef, sameSocket, type UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
+import { Unavailable } from '../base/unavailable.js';
 import { audience, ended } from '../call/effects.js';
 import type { CallKey, Effect, Role, ServerEvent, Session } from '../call/session.js';
 import type { Cluster } from '../cluster/cluster.js';
@@ -34,18 +35,23 @@ export interface Done {
 
 /** More follow a seat that moves from one instance to the next and again while a message is on its way. */
 const mostMoves = 4;
+/** Messages for held seats on their way to Redis, a round trip each, 1 KB or so: more are dropped. */
+const mostQueued = 10_000;
 const roles = ['offerer', 'answerer'] as const;
 
 export class Reach {
   readonly #deps: ReachDeps;
-  /** Messages on their way to where a call keeps them, by call: they stay in order. */
-  readonly #keeping = new Map<string, Promise<void>>();
-
+  /** What is on its way to where a call keeps it, by seat: it stays in order. */
+  readonly #queues = new Map<string, Promise<void>>();
+  #queued = 0;
+  readonly #settled: (key: CallKey) => Promise<void> | null;
   /** The call is over, so that nothing can be kept with it, and this is for a seat that was held (`holds.ts`). */
   owe: ((session: Session, role: Role, message: Kept) => void) | undefined;
 
-  constructor(deps: ReachDeps) {
+  /** `settled`: resolves once the change that is being made to that call is told. */
+  constructor(deps: ReachDeps, settled: (key: CallKey) => Promise<void> | null) {
     this.#deps = deps;
+    this.#settled = settled;
   }
 
   isHere(ref: SocketRef): boolean {
@@ -154,10 +160,15 @@ export class Reach {
   }
 
   #tell(session: Session | null, ref: SocketRef, event: ServerEvent, arg: unknown, out: Outbox): void {
-    const role = session && heldSeat(session, ref);
-    if (session && role) this.#keep(session, role, { event, arg });
-    else if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
-    else out.add(ref.at as Address, ref, event, arg, session ? roleOf(session, ref) : undefined);
+    const role = session?.seats.offerer.at === undefined ? undefined : roleOf(session, ref);
+    const waits = session && role && (session.held?.[role] !== undefined || this.#queues.has(seatKey(session, role)));
+    if (waits) this.#queue(session, role, { event, arg });
+    else this.#emit(ref, event, arg, out, role);
+  }
+
+  #emit(ref: SocketRef, event: ServerEvent, arg: unknown, out: Outbox, seat?: Role): void {
+    if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
+    else out.add(ref.at as Address, ref, event, arg, seat);
   }
 
   #tellAll(effect: EmitEffect, sockets: readonly SocketRef[] | null, ns: Namespace, out: Outbox): void {
@@ -168,40 +179,53 @@ export class Reach {
     if (sockets === null) out.everybody.push({ to, event, arg });
     for (const ref of all) {
       if (to.except.some((e) => e.id === ref.id && e.connection === ref.connection)) continue;
-      if (this.isHere(ref)) this.#deps.delivery.emit(ref, event, arg);
-      else out.add(ref.at as Address, ref, event, arg);
+      this.#emit(ref, event, arg, out);
     }
   }
 
   #handOver(session: Session, kept: NonNullable<Done['kept']>, out: Outbox): void {
     for (const role of roles) {
       const seat = session.seats[role];
-      for (const { event, arg } of kept[role] ?? []) if (seat) this.#tell(session, seat, event, arg, out);
+      for (const { event, arg } of kept[role] ?? []) if (seat) this.#emit(seat, event, arg, out, role);
     }
   }
 
-  #keep(session: Session, role: Role, message: Kept, moves = 0): void {
-    const k = `${session.ns}\n${session.conversationId}`;
-    const before = this.#keeping.get(k);
-    const keeping = (before ?? Promise.resolve())
-      .then(async () => {
-        const { kept, session: now } = await this.#deps.store.keep(session, role, message);
-        const seat = now?.callId === session.callId ? now.seats[role] : null;
-        if (kept || !now || !seat || now.lost[role]) return;
-        // The seat has a socket meanwhile, or is held anew.
-        if (now.held?.[role] !== undefined && moves < mostMoves) {
-          this.#keep(now, role, message, moves + 1);
-          return;
-        }
-        const out = new Outbox();
-        this.#tell({ ...now, held: undefined }, seat, message.event, message.arg, out);
-        this.#flush(out, now);
+  /** Behind what is on its way for that seat already. */
+  #queue(session: Session, role: Role, message: Kept): void {
+    const k = seatKey(session, role);
+    if (this.#queued >= mostQueued) {
+      this.#deps.signals.bound('kept', {});
+      return;
+    }
+    this.#queued += 1;
+    const queued = (this.#queues.get(k) ?? Promise.resolve())
+      .then(() => this.#keep(session, role, message))
+      .catch((error) => {
+        // Its sender was told that it is delivered; without Redis nobody could keep it.
+        if (error instanceof Unavailable) this.#deps.signals.candidateDropped('not-kept');
+        else this.#deps.signals.internalError('keeping a message for a held seat', error);
       })
-      .catch((error) => this.#deps.signals.internalError('keeping a message for a held seat', error))
       .finally(() => {
-        if (this.#keeping.get(k) === keeping) this.#keeping.delete(k);
+        this.#queued -= 1;
+        if (this.#queues.get(k) === queued) this.#queues.delete(k);
       });
-    this.#keeping.set(k, keeping);
+    this.#queues.set(k, queued);
+  }
+
+  async #keep(session: Session, role: Role, message: Kept): Promise<void> {
+    let call = session;
+    for (let moves = 0; call.held?.[role] !== undefined && moves < mostMoves; moves++) {
+      const { kept, session: now } = await this.#deps.store.keep(call, role, message);
+      if (kept || now?.callId !== session.callId || now.lost[role]) return;
+      call = now;
+    }
+    // The seat has a socket meanwhile. What was kept comes before: here it may be about to be handed over.
+    const seat = call.seats[role];
+    if (!seat) return;
+    if (this.isHere(seat)) await this.#settled(call);
+    const out = new Outbox();
+    this.#emit(seat, message.event, message.arg, out, role);
+    this.#flush(out, call);
   }
 
   /** Whoever holds a seat of a call that has changed hears of that as well. */
@@ -259,6 +283,7 @@ class Outbox {
   }
 }
 
+const seatKey = ({ ns, conversationId }: Session, role: Role): string => `${role} ${ns}\n${conversationId}`;
 const nobody: Whereabouts = new Map();
 
 /** The seat that this socket had and that waits for its user's next one. */

@@ -1,0 +1,157 @@
+// Seats that move between two instances, on purpose or not, while messages for them are on their way: each comes once, in order, and
+// what is decided in the meantime is decided on the call as it is.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { systemClock } from '../base/clock.js';
+import { Holds } from './holds.js';
+import { acked, type Browser, connected, hears, type Instance, type Instances, key, pair } from './pair.fixture.js';
+
+let server: RedisServer;
+let two: Instances;
+beforeAll(async () => {
+  server = await startRedis();
+  two = await pair(server.url);
+});
+afterAll(async () => {
+  await two.close();
+  await server.close();
+});
+beforeEach(() => two.reset());
+
+const holding = ({ store, cluster, signals, signaling }: Instance): Holds =>
+  new Holds({ store, cluster, signals, clock: systemClock, calls: signaling.calls });
+
+const candidates = ({ heard }: Browser): unknown[] =>
+  heard.filter(({ event }) => event === 'ice-candidate').map(({ arg }) => arg);
+
+describe('a planned move', () => {
+  it('shows to nobody, and what is sent meanwhile comes to the new socket, on the other instance', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    await holding(b).hold([bob.peer.ref]);
+    expect((await a.session())?.held).toBeDefined();
+    bob.drop();
+    for (let n = 0; n < 10; n++)
+      expect(await acked(alice.emit('ice-candidate', { iceCandidate: n }))).toEqual({ ok: true });
+    expect(await acked(alice.emit('call-renegotiate-offer', { offer: 'again' }))).toEqual({ ok: true });
+    const moved = a.connect('bob', 'bob-2');
+    await expect.poll(() => moved.names.at(-1)).toBe('call-renegotiate-offer');
+    expect(candidates(moved)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(await acked(moved.emit('call-renegotiate-answer', { answer: 'again' }))).toEqual({ ok: true });
+    await hears(alice, 'call-answer', 'call-renegotiate-answer');
+  });
+
+  it('loses and doubles nothing of a stream of candidates', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    const held = holding(b);
+    let going = true;
+    let sent = 0;
+    const sending = (async () => {
+      while (going) {
+        alice.emit('ice-candidate', { iceCandidate: sent++ });
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    })();
+    await expect.poll(() => candidates(bob).length).toBeGreaterThan(5);
+    await held.hold([bob.peer.ref]);
+    // Alice's instance knows, and what it sent before has come.
+    await expect.poll(() => a.store.peek(key())?.held).toBeDefined();
+    const said = { ...key(), callId: 'x', version: 1 };
+    const mark = { sockets: [[bob.peer.ref.id, bob.peer.ref.connection]], event: 'call-ended', arg: 'mark' };
+    a.cluster.broker.send(b.cluster.liveness.address, { topic: 'call', body: { ...said, emits: [mark] } });
+    await expect.poll(() => bob.names).toContain('call-ended');
+    bob.drop();
+    const kept = sent;
+    await expect.poll(() => sent).toBeGreaterThan(kept + 20);
+    const moved = a.connect('bob', 'bob-2');
+    const since = sent;
+    await expect.poll(() => sent).toBeGreaterThan(since + 50);
+    going = false;
+    await sending;
+    const all = () => [...candidates(bob), ...candidates(moved)];
+    await expect.poll(() => all().length).toBe(sent);
+    expect(all()).toEqual(Array.from({ length: sent }, (_, n) => n));
+    expect(alice.names).toEqual(['call-answer']);
+  });
+});
+
+it('a seat whose browser is closed at once after it is held loses nothing that was on its way', async () => {
+  const { a, b } = two;
+  const { alice, bob } = await connected(two);
+  const holds = holding(b)
+    .hold([bob.peer.ref])
+    .then(() => bob.drop());
+  for (let n = 0; n < 200; n++) {
+    alice.emit('ice-candidate', { iceCandidate: n });
+    if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await holds;
+  const moved = a.connect('bob', 'bob-2');
+  const all = () => [...candidates(bob), ...candidates(moved)] as number[];
+  await expect.poll(() => all().length).toBe(200);
+  expect(all().sort((x, y) => x - y)).toEqual(Array.from({ length: 200 }, (_, n) => n));
+});
+
+describe('a message for a socket whose seat is elsewhere by now', () => {
+  it('follows it', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    const session = await a.session();
+    const moved = a.connect('bob', 'bob-2');
+    await acked(moved.emit('call-rejoin-offer', { offer: 'again' }));
+    await acked(alice.emit('call-rejoin-answer', { answer: 'again' }));
+    bob.drop();
+    // As if alice's instance had not heard of the move.
+    a.cluster.broker.send(b.cluster.liveness.address, {
+      topic: 'call',
+      body: {
+        ...key(),
+        callId: session?.callId,
+        version: session?.version,
+        emits: [
+          {
+            sockets: [[bob.peer.ref.id, bob.peer.ref.connection]],
+            seat: 'answerer',
+            event: 'ice-candidate',
+            arg: 'late',
+          },
+        ],
+      },
+    });
+    await expect.poll(() => candidates(moved)).toEqual(['late']);
+  });
+});
+
+describe('a change of our own that is being told', () => {
+  it('comes before what another instance says of the same call', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    let go!: () => void;
+    const slow = new Promise<void>((resolve) => (go = resolve));
+    // Its change is made, and the reply takes a while.
+    a.breaks.set('replace', async (make) => {
+      const made = await make();
+      await slow;
+      return made;
+    });
+    const offered = alice.emit('call-renegotiate-offer', { offer: 'again' });
+    await expect.poll(async () => (await b.session())?.state).toBe('RENEGOTIATING');
+    a.breaks.clear();
+    const acks = offered.acks;
+    const order: string[] = [];
+    const watch = setInterval(() => {
+      if (acks.length > 0 && !order.includes('ack')) order.push('ack');
+      if (alice.names.includes('call-ended') && !order.includes('ended')) order.push('ended');
+    }, 0);
+    expect(await acked(bob.emit('call-end'))).toEqual({ ok: true });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(alice.names).toEqual(['call-answer']);
+    go();
+    await hears(alice, 'call-answer', 'call-ended');
+    clearInterval(watch);
+    expect(acks).toEqual([{ ok: true }]);
+    // What was relayed too late is about nothing any more.
+    expect(bob.names).toEqual(['call-offer']);
+  });
+});
