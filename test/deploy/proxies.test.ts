@@ -57,8 +57,17 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
   const from = (name: 'a' | 'b') => ({ extraHeaders: { cookie: `other=1; sigfig=${name}` } });
   const polling = { transports: ['polling'] };
 
+  /** Until every instance can know that they are connected: presence is told in the background. */
+  const seen = async (...clients: Client[]) => {
+    for (const { user } of clients) {
+      const key = `front-${kind}:presence:*${user}}`;
+      await until(async () => ((await redis.ask('KEYS', key)) as string[]).length === 1, `${user} is known`);
+    }
+  };
+
   /** A whole call; every event is served here, so every acknowledgement comes from the instance that has the session. */
   async function call(a: Client, b: Client): Promise<void> {
+    await seen(a, b);
     const conversationId = `dm:${a.user}:${b.user}`;
     expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true });
     await b.next('call-offer');
@@ -130,6 +139,7 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
       ['left', 'right'].map((name) => connect(front.url, `drain-${kind}-${name}`, browser)),
     );
     const [left, right] = moved as [Client, Client];
+    await seen(left, right);
     const conversationId = `dm:${left.user}:${right.user}`;
     await left.ask('call-offer', { conversationId, offer: 'o' });
     await right.next('call-offer');

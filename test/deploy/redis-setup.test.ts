@@ -44,8 +44,11 @@ const conversation = (a: Client, b: Client) => `dm:${a.user}:${b.user}`;
 const description = { type: 'offer', sdp: 'a=rtpmap:111 opus/48000/2\r\n'.repeat(150) };
 
 describe('Redis', () => {
+  const here = async () => ((await redis.ask('KEYS', 'sigfig:presence:*')) as string[]).length;
+
   it('needs no more rights than the page says', async () => {
     const [a, b] = await Promise.all([connect(proxies[0].url, 'acl-a'), connect(proxies[1].url, 'acl-b')]);
+    await until(async () => (await here()) === 2, 'both are told of');
     const conversationId = conversation(a, b);
     expect(await a.ask('call-offer', { conversationId, offer: description })).toEqual({ ok: true });
     await b.next('call-offer');
@@ -92,6 +95,7 @@ describe('Redis', () => {
         Promise.all([connect(proxies[0].url, `size-${i}-a`), connect(proxies[1].url, `size-${i}-b`)]),
       ),
     );
+    await until(async () => (await here()) === 2 * calls, 'all are told of');
     for (const [a, b] of pairs) {
       const conversationId = conversation(a, b);
       await a.ask('call-offer', { conversationId, offer: description });
@@ -99,8 +103,6 @@ describe('Redis', () => {
       await b.ask('call-answer', { conversationId, answer: description });
       await a.next('call-answer');
     }
-    const here = async () => ((await redis.ask('KEYS', 'sigfig:presence:*')) as string[]).length;
-    await until(async () => (await here()) === 2 * calls, 'all are told of');
     const perCall = (await held('session', 'due', 'seats', 'awaiting', 'claim')) / calls;
     const perUser = (await held('presence', 'sockets')) / (2 * calls);
     expect(perCall).toBeLessThan(ofCall);

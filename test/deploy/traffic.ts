@@ -50,6 +50,8 @@ export async function scrapeOfInstances(): Promise<string> {
     const [one, other] = proxies as [Started, Started];
     await until(async () => (await other.metric('sigfig_instances')) === 2, 'both know of one another');
     const [a, b] = await Promise.all([connect(one.url, 'across-a'), connect(other.url, 'across-b')]);
+    const told = async () => ((await redis.ask('KEYS', 'sigfig:presence:*')) as string[]).length;
+    await until(async () => (await told()) === 2, 'both are told of');
     const conversationId = 'dm:across-a:across-b';
     await a.ask('call-offer', { conversationId, offer: 'o' });
     await b.next('call-offer');
