@@ -3,9 +3,9 @@ import { expect, it } from 'vitest';
 import type { ConnectionNumber, ConversationId, Namespace, SocketId, UserId } from '../base/ids.js';
 import type { Session } from '../call/session.js';
 import { memorySessionStore } from './memory.js';
-import { describeSessionStore } from './store.contract.js';
+import { describeSessionStore, dueAfterAMinute } from './store.contract.js';
 
-describeSessionStore('memory', memorySessionStore);
+describeSessionStore('memory', () => memorySessionStore(dueAfterAMinute));
 
 const session = (i: number): Session =>
   Object.freeze<Session>({

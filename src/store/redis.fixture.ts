@@ -6,6 +6,7 @@ import { connectRedis } from '../redis/connection.js';
 import { redisPlace } from '../redis/place.js';
 import { type Redis, RedisAway } from '../redis/redis.js';
 import { redisSessionStore } from './redis.js';
+import { dueAfterAMinute } from './store.contract.js';
 import type { DueAt, SessionStore } from './store.js';
 
 /** What becomes of a command: it goes through, only its reply is lost, it is lost itself, or it never ends. */
@@ -36,8 +37,6 @@ export interface Population {
   flush(): Promise<void>;
   close(): Promise<void>;
 }
-
-export const dueAfterAMinute: DueAt = (session) => session.since + 60_000;
 
 export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMinute): Promise<Population> {
   const prefix = `test-${randomUUID()}`;

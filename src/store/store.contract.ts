@@ -3,9 +3,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Address, ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Session, State } from '../call/session.js';
-import type { SessionStore } from './store.js';
+import type { DueAt, SessionStore } from './store.js';
 
-/** Runs the suite; `make` gives an empty store for each case, which the suite closes. */
+/** When the calls of the suite are due. */
+export const dueAfterAMinute: DueAt = (session) => session.since + 60_000;
+
+/** Runs the suite; `make` gives an empty store for each case, with `dueAfterAMinute`, which the suite closes. */
 export function describeSessionStore(name: string, make: () => Promise<SessionStore> | SessionStore): void {
   describe(`session store: ${name}`, () => {
     let store: SessionStore;
@@ -192,6 +195,70 @@ export function describeSessionStore(name: string, make: () => Promise<SessionSt
         await store.delete(session);
         expect(store.peek(session) ?? null).toBeNull();
       });
+    });
+
+    describe('who has a conversation', () => {
+      it('is the new path where it has a session, otherwise nobody', async () => {
+        const session = sessionOf();
+        expect(await store.look(session)).toEqual({ session: null, claimed: false, ended: null });
+        await store.create(session);
+        expect(await store.look(session)).toEqual({ session, claimed: false, ended: null });
+        await store.delete(session);
+        expect(await store.look(session)).toMatchObject({ session: null, claimed: false });
+      });
+
+      it('is the session, for who would give the call to the legacy', async () => {
+        const session = sessionOf();
+        expect(await store.claim(session, '1')).toBeNull();
+        // One's own claim is no hindrance.
+        expect((await store.create(session)).created).toBe(true);
+        expect(await store.claim(session, '2')).toEqual(session);
+        store.release(session, '1');
+        expect(await store.get(session)).toEqual(session);
+      });
+    });
+
+    it('discards what stands there, whatever it is', async () => {
+      const session = sessionOf();
+      await store.create(session);
+      await store.discard(session);
+      expect(store.peek(session) ?? null).toBeNull();
+      expect(await store.get(session)).toBeNull();
+      expect(await store.bySocket(socket('a1'))).toEqual([]);
+      expect(await store.count()).toEqual(counted({}));
+      await store.discard(session);
+      expect((await store.create(session)).created).toBe(true);
+    });
+
+    it('finds calls that wait for both of their users, by either', async () => {
+      const before = sessionOf();
+      const waits = { ...before, version: 2, waitsForBoth: true as const };
+      await store.create(before);
+      expect(await store.awaiting('/', 'a')).toEqual([]);
+      await store.replace(before, waits);
+      for (const user of ['a', 'b']) expect(await store.awaiting('/', user)).toEqual([waits]);
+      expect(await store.awaiting('/', 'c')).toEqual([]);
+      expect(await store.awaiting('/other', 'a')).toEqual([]);
+      const after = { ...before, version: 3 };
+      await store.replace(waits, after);
+      expect(await store.awaiting('/', 'a')).toEqual([]);
+    });
+
+    it('finds calls whose time has come, a minute after they entered their state', async () => {
+      const due = async (now: number): Promise<string[]> => {
+        const keys: string[] = [];
+        for await (const { conversationId } of store.due(now)) keys.push(conversationId);
+        return keys.sort();
+      };
+      const one = sessionOf({ since: 1_000 });
+      await store.create(one);
+      await store.create(sessionOf({ conversationId: 'c-2' as ConversationId, since: 5_000 }));
+      expect(await due(60_999)).toEqual([]);
+      expect(await due(61_000)).toEqual(['c-1']);
+      expect(await due(65_000)).toEqual(['c-1', 'c-2']);
+      await store.replace(one, { ...one, version: 2, since: 10_000 });
+      expect(await due(65_000)).toEqual(['c-2']);
+      expect(await due(70_000)).toEqual(['c-1', 'c-2']);
     });
 
     describe('by socket', () => {

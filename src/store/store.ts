@@ -26,9 +26,9 @@ export interface Found {
 export interface SessionStore {
   /**
    * What is known without asking anybody: the session, null where there is none, undefined where it must be fetched with `get`
-   * first. The memory driver always knows. The Redis driver knows sessions with a seat on this instance: they may have been
-   * changed elsewhere a moment ago, which a compare-and-set finds out; it never answers null, and undefined for all while
-   * this instance may not act.
+   * first. The memory driver always knows. The Redis driver knows sessions with a seat on this instance, and offers of which it
+   * has `heard`: they may have been changed elsewhere a moment ago, which a compare-and-set finds out; it never answers null,
+   * and undefined for all while this instance may not act.
    */
   peek(key: CallKey): Session | null | undefined;
   get(key: CallKey): Promise<Session | null>;
