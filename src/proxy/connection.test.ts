@@ -1,19 +1,20 @@
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { manualClock } from '../base/clock.js';
+import type { Address } from '../base/ids.js';
 import type { Acknowledged, InboundEvent, Routed, Service } from '../base/service.js';
 import { mostAckWaitMs } from '../base/service.js';
 import type { Outgoing, Packet } from '../protocol/packet.js';
 import { parsePacket } from '../protocol/socketio.js';
 import { recordedSignals } from '../telemetry/signals.js';
-import { createConnections } from './connection.js';
+import { type ConnectionDeps, createConnections } from './connection.js';
 import { Registry } from './registry.js';
 import type { PacketOwner } from './transport.js';
 
 const packet = (text: string, attachments: readonly Buffer[] = []): Packet => parsePacket(text, attachments)!;
 
 /** One connection with a socket in `/` and `/app`, and a service that routes as the test says. */
-function connected(route: (event: InboundEvent) => Routed) {
+function connected(route: (event: InboundEvent) => Routed, more: Partial<ConnectionDeps> = {}) {
   const service: Service = {
     name: 'test',
     events: new Map([['ask', 'lifecycle']]),
@@ -34,6 +35,7 @@ function connected(route: (event: InboundEvent) => Routed) {
     tokenFrom: [],
     signals,
     clock,
+    ...more,
   });
   const owner: PacketOwner = connections.open({ url: '/', headers: {} } as IncomingMessage);
   const forwarded: string[] = [];
@@ -142,5 +144,31 @@ describe('the acknowledgement of an event that goes to the legacy', () => {
     const { owner } = connected(() => legacy(() => expect.unreachable()));
     owner.fromBrowser(packet('427["ask"]'));
     expect(await textOf(owner.fromLegacy(packet('437{"a":1}')))).toBeUndefined();
+  });
+});
+
+describe('among several processes', () => {
+  test('each socket says where it is, by a number that no other process gives', () => {
+    const seen: InboundEvent[] = [];
+    const { owner } = connected(
+      (event) => {
+        seen.push(event);
+        return legacy();
+      },
+      { at: 'here' as Address, before: 3 * 2 ** 32 },
+    );
+    owner.fromBrowser(packet('42["ask"]'));
+    expect(seen[0]?.peer.ref).toEqual({ ns: '/', id: 's', connection: 3 * 2 ** 32 + 1, at: 'here' });
+    expect(owner.sockets().map(({ ns, at }) => [ns, at])).toEqual([
+      ['/', 'here'],
+      ['/app', 'here'],
+    ]);
+    owner.closed('drain');
+    expect(owner.sockets()).toEqual([]);
+  });
+
+  test('alone nothing is said of a place', () => {
+    const { owner } = connected(() => legacy());
+    expect(owner.sockets()[0]).toEqual({ ns: '/', id: 's', connection: 1 });
   });
 });

@@ -381,15 +381,16 @@ describe('an end of ours', () => {
     expect(on.sessions.size).toBe(0);
   });
 
-  it('is told by the next GET where none was pending', async () => {
+  it('is told by the next GET where none was pending, with what waited for it', async () => {
     on = await stage();
     const arrived = on.nextSocket();
     const session = await HandSession.open(on.port);
     const left = once(await arrived, 'disconnect');
+    on.owners[0]!.transport.send([{ text: '42["last"]', attachments: [] }]);
     on.owners[0]!.transport.end(1001, 'going away');
     await left;
     expect((await session.post('3').answer).body).toBe('ok');
-    expect((await session.get().answer).body).toBe('1');
+    expect((await session.get().answer).body).toBe('42["last"]\x1e1');
     expect(on.sessions.size).toBe(0);
     expect((await session.get().answer).status).toBe(400);
   });
