@@ -286,8 +286,8 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
-/** Between an instance and Redis, as a network that breaks. */
-export async function proxyTo(port: number): Promise<Proxy> {
+/** Between an instance and Redis, as a network that breaks, or takes that many milliseconds each way. */
+export async function proxyTo(port: number, ms = 0): Promise<Proxy> {
   const open = new Set<Socket>();
   const server = createServer((near) => {
     const far = connect(port, '127.0.0.1');
@@ -302,7 +302,8 @@ export async function proxyTo(port: number): Promise<Proxy> {
         open.delete(socket);
         other.destroy();
       });
-      socket.pipe(other);
+      if (ms === 0) socket.pipe(other);
+      else socket.on('data', (chunk) => setTimeout(() => other.write(chunk), ms));
     }
   });
   server.listen(0, '127.0.0.1');

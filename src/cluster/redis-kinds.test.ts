@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type RedisCluster, startRedisCluster } from '../../test/redis/cluster.js';
 import { type RedisWithSentinels, startSentinel } from '../../test/redis/sentinel.js';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import { Bed, type Instance, ns, until, user } from './cluster.fixture.js';
+import { Bed, type Instance, ns, proxyTo, until, user } from './cluster.fixture.js';
 
 // A machine that runs other tests besides can make all of it several times slower.
 vi.setConfig({ testTimeout: 60_000 });
@@ -104,6 +104,53 @@ describe('a single server', () => {
       await until('gone', async () => (await a.cluster.presence.socketsOf(ns, alice)).length === 0);
       expect(all.flatMap(({ fenced, recovered }) => [...fenced, ...recovered])).toEqual([]);
     }));
+
+  it('that is full lets nobody act and makes nobody dead, and all goes on once it has room', () =>
+    bed(server.url, async (made) => {
+      const all = await made.several(2);
+      const [a, b] = all as [Instance, Instance];
+      await server.ask('CONFIG', 'SET', 'maxmemory', '1');
+      const peer = b.connect('alice', 's1');
+      const stop = sending(a, b);
+      await until('none may act', () => !all.some(mayAct));
+      await server.ask('CONFIG', 'SET', 'maxmemory', '0');
+      const back = performance.now();
+      await until('all act', () => all.every(mayAct));
+      await until('seen', async () => (await a.cluster.presence.socketsOf(ns, alice)).length === 1);
+      expect(performance.now() - back).toBeLessThan(5_000);
+      const sent = stop();
+      await until('all there', () => b.got.length >= sent);
+      expect(b.got).toEqual(numbers(sent));
+      b.disconnect(peer);
+      expect(all.flatMap(({ fenced, recovered }) => [...fenced, ...recovered])).toEqual([]);
+    }));
+
+  it('that is 100 ms away each way makes nobody dead, and no message waits for the answer to another', async () => {
+    const far = await proxyTo(server.port, 100);
+    try {
+      await bed(far.url, async (made) => {
+        const all = await made.several(2);
+        const [a, b] = all as [Instance, Instance];
+        const stop = sending(a, b);
+        await until('some there', () => b.got.length > 100);
+        const before = b.got.length;
+        const started = performance.now();
+        await until('2 s are over', () => performance.now() - started > 2_000);
+        // Five are given each 5 ms; one round trip at a time would bring them in lumps, and still all of them.
+        expect(b.got.length - before).toBeGreaterThan(200);
+        const sent = stop();
+        const last = performance.now();
+        await until('all there', () => b.got.length >= sent);
+        // There, and back to whoever waits for it: 200 ms; besides it may have just missed a read, 200 ms more.
+        expect(performance.now() - last).toBeLessThan(1_500);
+        expect(b.got).toEqual(numbers(sent));
+        await until('all act', () => all.every(mayAct));
+        expect(all.flatMap(({ fenced, recovered }) => [...fenced, ...recovered])).toEqual([]);
+      });
+    } finally {
+      await far.close();
+    }
+  });
 
   it('that comes back without its data has all that live again, each as it was', () =>
     bed(server.url, async (made) => {
