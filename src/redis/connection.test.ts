@@ -1,11 +1,15 @@
 // The link to Redis in all the trouble that a Redis can have: what fails, how soon, whether it may have been executed all the same,
 // and that it is back by itself.
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { cert, key } from '../../test/bed/tls.js';
 import { until } from '../../test/redis/cluster.js';
 import { startSentinel } from '../../test/redis/sentinel.js';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { freePort, type RedisServer, startRedis } from '../../test/redis/server.js';
 import { connectRedis } from './connection.js';
 import { redisPlace } from './place.js';
 import { type Redis, RedisAway, RedisRefused, type Script } from './redis.js';
@@ -264,6 +268,39 @@ describe('away', () => {
     const right = await connect(one.url.replace('://', '://:geheim@'));
     expect(await right.call('PING')).toBe('PONG');
     expect(JSON.stringify([without, wrong, right].map(({ shown }) => shown))).not.toMatch(/geheim|falsch/);
+  });
+
+  it('is reached over TLS by whom its certificate is known to, and by nobody else', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sigfig-redis-tls-'));
+    closing.push(() => rm(folder, { recursive: true, force: true }));
+    const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
+    const port = await freePort();
+    const tls = ['--tls-port', `${port}`, '--tls-cert-file', certFile, '--tls-key-file', keyFile];
+    await server([
+      ...tls,
+      '--tls-ca-cert-file',
+      certFile,
+      '--tls-auth-clients',
+      'no',
+      '--user',
+      'u',
+      'on',
+      '>geheim',
+      '~*',
+      '&*',
+      '+@all',
+    ]);
+    const place = (url: string) => redisPlace([url.replace('PORT', `${port}`)]);
+    const trusted = await connectRedis({ place: place('rediss://u:geheim@127.0.0.1:PORT/3'), prefix: 'x', ca: cert });
+    closing.push(() => trusted.close());
+    expect(await trusted.call('SET', trusted.key('k', 'a'), '1', 'PX', 1_000)).toBe('OK');
+    expect(await trusted.call('CLIENT', 'INFO')).toMatch(/ db=3 .* user=u /);
+    expect(await trusted.waiting('XREAD', 'BLOCK', 1, 'STREAMS', trusted.key('s', 'a'), '$')).toBeNull();
+    expect(trusted.shown).toBe(`rediss://127.0.0.1:${port}/3`);
+    const untrusted = await connectRedis({ place: place('rediss://u:geheim@127.0.0.1:PORT'), prefix: 'x' });
+    closing.push(() => untrusted.close());
+    expect((await away(untrusted.call('PING'))).message).toMatch(/self.signed certificate/);
   });
 
   it('tells each change once', async () => {
