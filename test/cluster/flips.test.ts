@@ -15,7 +15,7 @@ interface Shown {
 }
 
 const version = async ({ admin }: Instance): Promise<number> =>
-  ((await (await fetch(`${admin}/api/routes`)).json()) as Shown).version;
+  ((await (await fetch(`${admin}/api/status`)).json()) as { routes: Shown }).routes.version;
 
 interface Flipped {
   readonly version: number;
@@ -34,7 +34,7 @@ async function post({ admin }: Instance, what: string, asked: object): Promise<F
 }
 
 const apply = (at: Instance, yaml: string): Promise<Flipped> => post(at, 'apply', { yaml });
-// The first YAML that an instance reads starts a thread, which on a busy machine takes longer than all the rest.
+// The first YAML that an instance reads or writes starts a thread, which on a busy machine takes longer than all the rest.
 const flip = (at: Instance, mode: 'new' | 'legacy'): Promise<Flipped> =>
   post(at, 'set', { target: 'calls', mode, guard: 'off' });
 
