@@ -1,15 +1,17 @@
 // nginx and HAProxy with the files of deploy/ in front of two sigfig processes: a polling session stays on its instance, so do its
 // upgrade and several of one browser; a draining instance gets no new session and keeps those it has until it closes them; a dead one
 // is left. Calls are served all the while, with the parties wherever the balancer put them.
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findProxy } from '../../scripts/proxies.mjs';
 import { type Client, callsNew, connect, login, metric, until } from '../harness.js';
 import { type Processes, processes } from '../processes.js';
 import { type RedisServer, startRedis } from '../redis/server.js';
+import { at, documentsOf } from './files.js';
 import { type InFront, kinds, startInFront } from './in-front.js';
 
 type Proxy = Awaited<ReturnType<Processes['proxy']>>;
@@ -148,7 +150,7 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
 
     const [first, second] = instances;
     const [drained, other] = (await open(first)) > 0 ? [first, second] : [second, first];
-    drained.signal('SIGTERM');
+    const ended = kind === 'nginx' ? stop(drained) : stopAsPod(drained);
     await until(async () => !(await ready(drained)), 'it drains');
     // What it had goes on for --drain-delay: known sessions are served.
     for (const client of moved) {
@@ -161,7 +163,7 @@ describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
       ok: false,
       error: 'No such call',
     });
-    await drained.exited;
+    expect(await ended).toBe(0);
     await until(() => moved.every(({ socket }) => socket.connected), 'they are back');
     await until(async () => (await open(other)) === 3, 'all are on the other instance');
     for (const client of moved) {
@@ -233,6 +235,23 @@ it('HAProxy takes what is only commented in its file: peers, and a template of s
   await rm(folder, { recursive: true, force: true });
   expect(status, stderr).toBe(0);
 });
+
+/** As systemd and Docker do. */
+function stop(instance: Proxy): Promise<number | NodeJS.Signals> {
+  instance.signal('SIGTERM');
+  return instance.exited;
+}
+
+/** As Kubernetes does: the preStop command of deployment.yaml until it ends, then SIGTERM. */
+async function stopAsPod(instance: Proxy): Promise<number | NodeJS.Signals> {
+  const [deployment] = documentsOf('deploy/kubernetes/deployment.yaml') as [
+    { spec: { template: { spec: { containers: [{ lifecycle: { preStop: { exec: { command: string[] } } } }] } } } },
+  ];
+  const [, ...words] = deployment.spec.template.spec.containers[0].lifecycle.preStop.exec.command;
+  const env = { ...process.env, SIGFIG_ADMIN: instance.admin };
+  await promisify(execFile)(process.execPath, [at('dist/src/cli/sigfig.js'), ...words], { env });
+  return stop(instance);
+}
 
 const ready = ({ admin }: Proxy): Promise<boolean> =>
   fetch(`${admin}/readyz`).then(
