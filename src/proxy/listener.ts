@@ -157,10 +157,12 @@ export class Listener {
       const live = this.#live();
       if (live.length === 0) return;
       const some = pickSome(live, Math.ceil(live.length / Math.max(1, steps - step)));
+      const began = performance.now();
       await before?.(some.flatMap(({ owner }) => owner?.sockets() ?? []));
       for (const one of some) one.end(1001, 'going away');
       if (this.#live().length === 0) return;
-      await pause(step < steps - 1 ? (ms / steps) * (0.5 + Math.random()) : LAST_ROUND, signal);
+      const spent = performance.now() - began;
+      await pause(step < steps - 1 ? Math.max(0, (ms / steps) * (0.5 + Math.random()) - spent) : LAST_ROUND, signal);
     }
   }
 

@@ -13,8 +13,17 @@ describe('before a connection is closed', () => {
   it('each of its seats is held for 10 s, in every call, and no other', async () => {
     const the = world();
     await the.seat(call('1', 'O1@here', 'A1@other'), call('2', 'O2@other', 'A2@here'), call('3', 'O3@here', 'A1@here'));
-    await the.holds.hold(['O1@here', 'A2@here', 'X1@here'].map(at));
     const until = the.clock.now() + HELD_MS;
+    let closes = false;
+    const held = the.holds.hold(['O1@here', 'A2@here', 'X1@here'].map(at)).then(() => {
+      closes = true;
+    });
+    // What is on its way to them comes to them still.
+    await the.advance(0);
+    await the.advance(99);
+    expect(closes).toBe(false);
+    await the.advance(1);
+    await held;
     expect(['1', '2', '3'].map((id) => the.session(id)?.held)).toEqual([
       { offerer: until },
       { answerer: until },
@@ -48,7 +57,10 @@ describe('before a connection is closed', () => {
     const { replace } = the.store;
     the.store.replace = (before, after) =>
       before.conversationId === '1' ? Promise.reject(new Error('broken')) : replace(before, after);
-    await the.holds.hold([at('O1@here'), at('O2@here')]);
+    const held = the.holds.hold([at('O1@here'), at('O2@here')]);
+    await the.advance(0);
+    await the.advance(100);
+    await held;
     expect(the.session('2')?.held).toBeDefined();
     expect(the.signals.events.map(({ what }) => what)).toEqual(['internalError']);
   });

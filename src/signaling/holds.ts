@@ -21,6 +21,8 @@ export interface HoldsDeps extends Pick<CallsDeps, 'store' | 'cluster' | 'signal
 export const HELD_MS = 10_000;
 /** Connections are not kept open for longer by a Redis that does not answer. */
 const mostWaitMs = 2_000;
+/** What peers sent before they heard of the hold still comes to the socket that is about to go, ahead of what is kept. Milliseconds. */
+const onItsWayMs = 100;
 /** Ends that are owed to a browser on the move, 1 KB each: more than move in the 10 s that a seat is held. */
 const mostOwed = 4_096;
 const lookEachMs = 500;
@@ -40,21 +42,25 @@ export class Holds {
     const { cluster, clock } = this.#deps;
     if (!cluster.liveness.mayAct()) return;
     let timer: { cancel(): void } | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = clock.after(mostWaitMs, () => resolve());
+    const late = new Promise<readonly boolean[]>((resolve) => {
+      timer = clock.after(mostWaitMs, () => resolve([]));
     });
-    await Promise.race([late, Promise.all(sockets.map((socket) => this.#holdOne(socket)))]);
+    const held = await Promise.race([late, Promise.all(sockets.map((socket) => this.#holdOne(socket)))]);
     timer?.cancel();
+    if (held.includes(true)) await new Promise<void>((resolve) => clock.after(onItsWayMs, () => resolve()));
   }
 
-  async #holdOne(socket: SocketRef): Promise<void> {
+  /** Whether it had a seat. */
+  async #holdOne(socket: SocketRef): Promise<boolean> {
     const { store, calls, clock, signals } = this.#deps;
     try {
       const sessions = await store.bySocket(socket);
       const held: Make = (now) => now && { type: 'hold', socket, until: clock.now() + HELD_MS };
       await Promise.all(sessions.map((session) => calls.apply(session, held)));
+      return sessions.length > 0;
     } catch (error) {
       if (!(error instanceof Unavailable)) signals.internalError('holding a seat', error);
+      return false;
     }
   }
 
