@@ -28,6 +28,7 @@ const TIMEOUT = 1_000;
 /** Milliseconds without a byte, while an answer is due, until a connection counts as dead. */
 const SILENCE = 1_500;
 const PROBE_EVERY = 500;
+const LAST_WORDS = 500;
 /** Commands without an answer: a second's worth at ten times the load that one process can serve. Above that they fail at once. */
 const MOST_PENDING = 20_000;
 const MOST_PENDING_BYTES = 64 * 1024 * 1024;
@@ -170,8 +171,11 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     },
     async close() {
       closed = true;
-      well = false;
       listeners.clear();
+      // What was asked a moment ago goes out yet.
+      for (const until = performance.now() + LAST_WORDS; well && pending > 0 && performance.now() < until; )
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      well = false;
       client.disconnect();
       waiting.close();
     },

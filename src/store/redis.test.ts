@@ -11,7 +11,8 @@ describe.each(await redisPlaces())('over $name', ({ start }) => {
   let place: StartedPlace;
   beforeAll(async () => {
     place = await start();
-  });
+    // Docker may have to fetch the image first.
+  }, 180_000);
   afterAll(() => place.close());
 
   describe('one instance', () => {

@@ -1,6 +1,8 @@
 // A Redis in Docker, by testcontainers, for machines that have an engine. Knows nothing of sigfig.
 import { GenericContainer, getContainerRuntimeClient, type StartedTestContainer, Wait } from 'testcontainers';
-import { asking, type RedisServer } from './server.js';
+import { asking } from './asking.js';
+import { freePort } from './port.js';
+import type { RedisServer } from './server.js';
 
 let answer: Promise<boolean> | undefined;
 
@@ -19,15 +21,15 @@ export function dockerAnswers(): Promise<boolean> {
 /** The same as a private redis-server, in a container of the image redis:7 that is removed with this process. */
 export async function startContainer(args: readonly string[] = []): Promise<RedisServer> {
   const runtime = await getContainerRuntimeClient();
-  const port = 6379;
+  // Docker gives another port at each start where none is asked for.
+  const port = await freePort();
   const started: StartedTestContainer = await new GenericContainer('redis:7')
-    .withExposedPorts(port)
+    .withExposedPorts({ container: 6379, host: port })
     .withCommand(['redis-server', '--appendonly', 'yes', '--appendfsync', 'no', '--save', '', ...args])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
     .start();
   const container = runtime.container.getById(started.getId());
-  const mapped = started.getMappedPort(port);
-  const url = `redis://${started.getHost()}:${mapped}`;
+  const url = `redis://${started.getHost()}:${port}`;
   const client = asking(url);
   const running = async (): Promise<boolean> => (await container.inspect()).State.Running;
 
@@ -42,7 +44,7 @@ export async function startContainer(args: readonly string[] = []): Promise<Redi
 
   return {
     url,
-    port: mapped,
+    port,
     pid: undefined,
     kill: () => end('SIGKILL'),
     stop: () => end('SIGTERM'),

@@ -1,9 +1,10 @@
 // Every Redis at hand, for suites that must hold over each: a private server, a Cluster, the one that REDIS_URL names, and one in
 // Docker where an engine answers. Knows nothing of sigfig.
 import { findRedis } from '../../scripts/redis.mjs';
+import { asking } from './asking.js';
 import { startRedisCluster } from './cluster.js';
 import { dockerAnswers, startContainer } from './container.js';
-import { asking, type RedisServer, startRedis } from './server.js';
+import { type RedisServer, startRedis } from './server.js';
 
 export interface StartedPlace {
   readonly url: string;

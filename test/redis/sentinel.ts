@@ -5,8 +5,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findRedis } from '../../scripts/redis.mjs';
+import { asking } from './asking.js';
 import { until } from './cluster.js';
-import { asking, freePort, launch, type RedisServer, startRedis } from './server.js';
+import { freePort } from './port.js';
+import { launch, type RedisServer, startRedis } from './server.js';
 
 export interface RedisWithSentinels {
   /** `redis-sentinel://127.0.0.1:PORT,…/sigfig` */

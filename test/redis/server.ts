@@ -3,12 +3,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { findRedis } from '../../scripts/redis.mjs';
+import { type Ask, asking } from './asking.js';
 import { dockerAnswers, startContainer } from './container.js';
+import { freePort } from './port.js';
 
 export interface RedisServer {
   /** `redis://127.0.0.1:PORT` */
@@ -26,7 +27,7 @@ export interface RedisServer {
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /** One command, on a connection that the server keeps for the test. */
-  ask(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>;
+  readonly ask: Ask;
   /** Kills it and removes its folder. */
   close(): Promise<void>;
 }
@@ -162,39 +163,4 @@ function accepts(port: number): Promise<boolean> {
     socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
     socket.once('connect', () => socket.destroy());
   });
-}
-
-/**
- * Below the range from which the system gives ports by itself, so that nobody gets it while its server is down; the port of
- * a cluster's bus, 10,000 above, lies below that range too.
- */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 10_700);
-    if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
-  }
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
-}
-
-/** Commands of the test's own to one server; connects when first asked, and again after a restart. */
-export function asking(url: string): Pick<RedisServer, 'ask'> & { close(): void } {
-  let client: Redis | undefined;
-  return {
-    async ask(command, ...args) {
-      if (!client) {
-        client = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: 40, retryStrategy: () => 50 });
-        // Said by the command that fails.
-        client.on('error', () => undefined);
-      }
-      return client.call(command, ...args);
-    },
-    close: () => client?.disconnect(),
-  };
 }
