@@ -24,8 +24,10 @@ export function reconciled(mine: readonly RouteVersion[], theirs: readonly Route
   const newest = mine.at(-1);
   if (newest && last < newest.version) {
     const missing = mine.filter(({ version }) => version > last);
-    const which = `versions ${missing[0]?.version} to ${newest.version}`;
-    const told = `has lost ${which}; they are written to it again`;
+    const told =
+      missing.length === 1
+        ? `has lost version ${newest.version}; it is written to it again`
+        : `has lost versions ${missing[0]?.version} to ${newest.version}; they are written to it again`;
     return { missing, history: [...theirs, ...missing], again: undefined, told };
   }
   const there = new Map(theirs.map((version) => [version.version, version] as const));

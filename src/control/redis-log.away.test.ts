@@ -101,6 +101,20 @@ describe('Redis away', () => {
     expect((await bed.logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy']);
   });
 
+  test('with something else at its key: told once, and mended by removing that', async () => {
+    const a = await bed.instance('a');
+    await a.routes.change(toNew, alice);
+    await bed.server.ask('SET', bed.key, 'not a stream');
+    await expect.poll(() => a.told('routesLog').length, within).toBe(1);
+    expect(a.told('routesLog')[0]?.[0]).toMatch(
+      /can't be read \(.*WRONGTYPE.*see what stands at the key .*:routes:\{live\}/,
+    );
+    expect(mode(a.routes)).toBe('new');
+    expect(await a.routes.change(share(5), alice)).toMatchObject({ kind: 'unwritable' });
+    await bed.server.ask('DEL', bed.key);
+    await expect.poll(async () => (await bed.logged()).map(({ kind }) => kind), within).toEqual(['start', 'set']);
+  });
+
   test('frozen: the red switch is in force at once and answers within two seconds and a half', async () => {
     const [a, b] = [await bed.instance('a'), await bed.instance('b')];
     await a.routes.change(toNew, alice);
@@ -165,7 +179,6 @@ describe('Redis away', () => {
     bed.hub.deaf = true;
     await b.close();
     await a.routes.change(red, bob);
-    await bed.server.ask('XDEL', bed.key, '3-0');
     const set = JSON.stringify({ ...versionOf(3, canary(8), 'carol'), before: a.routes.current.before });
     await bed.server.ask('EVAL', replaceWith, 1, bed.key, set);
     await expect

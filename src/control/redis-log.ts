@@ -10,6 +10,7 @@ import { Confirmations } from './confirmations.js';
 import type { LogFollower, RouteLog } from './control.js';
 import { MOST_CHARACTERS, MOST_IN_MEMORY } from './file-log.js';
 import { appendScript, newerScript, olderScript } from './redis-log-scripts.js';
+import { Turns } from './turns.js';
 
 export interface RedisRouteLogOptions {
   readonly redis: Redis;
@@ -50,10 +51,13 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
   /** That was ever in it, as far as we know. */
   let highest = 0;
   let follower: LogFollower | undefined;
-  let turn: Promise<unknown> = Promise.resolve();
+  /** What reads and moves `known` does so one after the other. */
+  const turns = new Turns();
   let looking: Promise<number> | undefined;
   let touched = Number.NEGATIVE_INFINITY;
   let next: Timer | undefined;
+  /** What is there is no log, which is told once. */
+  let broken = false;
   let closed = false;
   const confirmations = new Confirmations({ broker, liveness, clock, look });
   const unsubscribe = redis.onWell((well) => {
@@ -65,14 +69,6 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
     if (!Array.isArray(answer)) throw new Error(`${script.name} answered no list`);
     return answer;
   };
-
-  /** What reads and moves `known` does so one after the other. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = turn.then(work);
-    // A fault is its caller's; the next one has its turn all the same.
-    turn = done.catch(() => undefined);
-    return done;
-  }
 
   /** Newest first, as many as fit. */
   async function below(before: number, most: number): Promise<readonly Entry[]> {
@@ -100,16 +96,25 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
 
   /** Takes over what others have appended; answers the version of the log in force here. Never rejects. */
   function look(): Promise<number> {
-    looking ??= inTurn(async () => {
-      // What is appended from here on is not in this look.
-      looking = undefined;
-      if (closed || !follower) return 0;
-      return takeOver(follower);
-    }).catch(() => {
-      // Redis is away, which its own signal tells, or holds what is no log, which the next append says. Looked at again soon.
-      looking = undefined;
-      return 0;
-    });
+    looking ??= turns
+      .run(async () => {
+        // What is appended from here on is not in this look.
+        looking = undefined;
+        if (closed || !follower) return 0;
+        const inForce = await takeOver(follower);
+        broken = false;
+        return inForce;
+      })
+      .catch((error: unknown) => {
+        looking = undefined;
+        // That Redis is away its own signal tells. Looked at again soon.
+        if (!(error instanceof RedisAway) && !broken) {
+          broken = true;
+          const problem = `the log ${redis.shown} can't be read (${String(error)}); see what stands at the key ${key}, or remove it: what is in force is written again`;
+          follower?.appended({ versions: [], last: known.number, problems: [problem] });
+        }
+        return 0;
+      });
     return looking;
   }
 
@@ -213,7 +218,7 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
     mend: 'it is written as soon as Redis takes it again',
 
     read: () =>
-      inTurn(async () => {
+      turns.run(async () => {
         try {
           const log = await newest();
           knows(log.known);
@@ -231,7 +236,7 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
     },
 
     append: (version, after) =>
-      inTurn(async () => {
+      turns.run(async () => {
         const written = await appended(version, after);
         if (written) {
           if (after === known.number) knows(written);
