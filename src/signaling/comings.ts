@@ -15,6 +15,8 @@ const mostOwed = 100_000;
 const retryMs = 500;
 /** What a new socket sends is not kept waiting for longer by a Redis that does not answer. */
 const mostWaitMs = 1_000;
+/** Until a connection that was there when it was asked for is seen by all instances. */
+const askAgainMs = 300;
 /** Of those, looked at together when Redis is back, so that thousands don't all ask at once. */
 const retriedAtOnce = 64;
 
@@ -68,6 +70,29 @@ export class Comings {
 
   went(peer: Peer, cause: DropCause): Promise<void> {
     return this.#orLater(peer, cause, this.#dropped(peer, cause));
+  }
+
+  /**
+   * A rejoin offer is kept for a user who may be coming back in this very moment: that socket looked for calls just before the offer was
+   * there, and the offer for sockets just before that one was known.
+   */
+  offered({ ns, conversationId, callId, version, users, offeredBy }: Session): void {
+    const other = users[opposite(offeredBy ?? 'offerer')];
+    this.#deps.clock.after(askAgainMs, () => {
+      const look = async (): Promise<void> => {
+        const { store, cluster } = this.#deps;
+        const key = { ns, conversationId };
+        const now = store.peek(key) ?? (await store.get(key));
+        // Whoever came meanwhile has it.
+        if (now?.callId !== callId || now.version !== version) return;
+        for (const socket of await cluster.presence.socketsOf(ns, other)) {
+          await this.#calls.apply(key, (session) => session && { type: 'arrived', by: { user: other, socket } });
+        }
+      };
+      look().catch((error) => {
+        if (!(error instanceof Unavailable)) this.#deps.signals.internalError('looking again for a user', error);
+      });
+    });
   }
 
   async #arrived(peer: Peer): Promise<void> {

@@ -4,7 +4,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import { systemClock } from '../base/clock.js';
 import { Holds } from './holds.js';
-import { acked, type Browser, connected, hears, type Instance, type Instances, key, pair } from './pair.fixture.js';
+import {
+  absent,
+  acked,
+  type Browser,
+  connected,
+  hears,
+  type Instance,
+  type Instances,
+  key,
+  pair,
+} from './pair.fixture.js';
 
 let server: RedisServer;
 let two: Instances;
@@ -153,5 +163,37 @@ describe('a change of our own that is being told', () => {
     expect(acks).toEqual([{ ok: true }]);
     // What was relayed too late is about nothing any more.
     expect(bob.names).toEqual(['call-offer']);
+  });
+});
+
+describe('a call that waits for both', () => {
+  it('has a kept rejoin offer delivered to whoever came in that very moment, once', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    for (const [one, browser] of [
+      [a, alice],
+      [b, bob],
+    ] as const) {
+      const socket = browser.peer.ref;
+      await one.signaling.calls.apply(
+        key(),
+        (now) => now && { type: 'drop', socket, cause: 'legacy', otherPresent: false },
+      );
+    }
+    expect((await a.session())?.waitsForBoth).toBe(true);
+    for (const browser of [alice, bob]) browser.drop();
+    for (const user of ['alice', 'bob']) await absent(two, user);
+    // Bob's new socket looks for calls before the offer is there, and is known only after the offer has looked for sockets.
+    b.breaks.set('awaiting', async () => []);
+    const looked = a.cluster.presence.socketsOf;
+    a.cluster.presence.socketsOf = async () => [];
+    const again = a.connect('alice', 'alice-2');
+    const back = b.connect('bob', 'bob-2');
+    expect(await acked(again.emit('call-rejoin-offer', { offer: 'again' }))).toEqual({ ok: true });
+    a.cluster.presence.socketsOf = looked;
+    await hears(back, 'call-rejoin-offer');
+    expect(await acked(back.emit('call-rejoin-answer', { answer: 'again' }))).toEqual([]);
+    await hears(again, 'call-rejoin-answer');
+    expect(back.names).toEqual(['call-rejoin-offer']);
   });
 });
