@@ -31,8 +31,8 @@ export interface ChangeParts {
 }
 
 export interface Changes extends Pick<SessionStore, 'create' | 'replace' | 'delete' | 'keep'> {
-  /** Writes a session again that was lost, where it is absent or older. @throws Unavailable */
-  restore(session: Session): Promise<void>;
+  /** Writes a session again that was lost, where it is absent or older; whether it is in force then. @throws Unavailable */
+  restore(session: Session): Promise<boolean>;
 }
 
 export function redisChanges(parts: ChangeParts): Changes {
@@ -64,7 +64,11 @@ export function redisChanges(parts: ChangeParts): Changes {
     throw new RedisAway((faults[0] as RedisAway).message, sent);
   }
 
-  return {
+  /** What Redis holds is older than what it has confirmed: a replica that was behind became the master. What is known counts. */
+  const fellBehind = (before: Session, now: Session | null): boolean =>
+    now !== null && now.callId === before.callId && now.version < before.version;
+
+  const changes: Changes = {
     async create(session) {
       const op = operation();
       const keys = call.keys(session);
@@ -148,7 +152,11 @@ export function redisChanges(parts: ChangeParts): Changes {
         known.ended(before, before.callId);
         return { replaced: true, session: null };
       }
-      if (word !== 'done') return { replaced: false, session: call.found(before, answer) };
+      if (word !== 'done') {
+        const now = call.found(before, answer);
+        const again = fellBehind(before, now) && (await changes.restore(before));
+        return again ? changes.replace(before, after) : { replaced: false, session: now };
+      }
       made();
       // A repeat that finds a later one: it was made, and then came another change.
       const session = text ? call.inForce(before, format, text) : after;
@@ -169,7 +177,11 @@ export function redisChanges(parts: ChangeParts): Changes {
         call.settle(before, op, (done) => done && known.ended(before, before.callId)),
       );
       const [word, instances = '', wasAwaited] = answer;
-      if (word !== 'done') return { deleted: false, session: call.found(before, answer) };
+      if (word !== 'done') {
+        const now = call.found(before, answer);
+        const again = fellBehind(before, now) && (await changes.restore(before));
+        return again ? changes.delete(before) : { deleted: false, session: now };
+      }
       known.ended(before, before.callId);
       const lines = instances.split('\n').filter((line) => line !== '');
       tidying.run(`over ${before.callId}`, () => index.after(before, lines, wasAwaited === '1'));
@@ -204,14 +216,17 @@ export function redisChanges(parts: ChangeParts): Changes {
         if (made === '1') known.indexed(session, id);
         // Another instance knew a later one, or it is over.
         else known.changed(session, session.callId, session.version + 1);
+        return made === '1';
       } catch (error) {
         // One call's trouble does not keep the others from coming back; whoever asks for it next meets it.
         if (error instanceof Unreadable) parts.unreadable(error.key, error.message);
         else if (error instanceof RedisRefused) parts.unreadable(keys.session, error.message);
         else throw error;
+        return false;
       }
     },
   };
+  return changes;
 }
 
 const letters = (roles: readonly Role[]): string => roles.map((role) => LETTERS[role]).join('');

@@ -310,6 +310,25 @@ describe('what is not ours under a key', () => {
   });
 });
 
+it('goes on from what it was told, where Redis fell behind that with a failover', async () => {
+  const session = call();
+  await a.store.create(session);
+  const key = (await all.keys()).map(({ key: name }) => name).find((name) => name.includes(':session:')) ?? '';
+  const old = (await server.ask('HGETALL', key)) as string[];
+  const [second, third] = [next(session, { state: 'RENEGOTIATING' }), next(next(session), { state: 'CONNECTED' })];
+  await a.store.replace(session, second);
+  const behind = async (): Promise<void> => {
+    await server.ask('DEL', key);
+    await server.ask('HSET', key, ...old);
+  };
+  await behind();
+  expect(await a.store.replace(second, third)).toEqual({ replaced: true, session: third });
+  expect(await b.store.get(session)).toEqual(third);
+  await behind();
+  expect(await a.store.delete(third)).toEqual({ deleted: true, session: null });
+  expect(await b.store.get(session)).toBeNull();
+});
+
 it('takes calls that are over out of the index of its seats, where that was lost when they ended', async () => {
   const c = await all.instance('c', 30);
   const seats = { offerer: socket('c1', 3, 'c' as Address), answerer: null };
