@@ -28,6 +28,8 @@ export class Comings {
   readonly #owed = new Map<Peer, DropCause | null>();
   /** By socket; each for a round trip or two. */
   readonly #arriving = new Map<string, Promise<void>>();
+  /** Sockets whose arrival is under way or owed. */
+  readonly #new = new Set<string>();
   #retrying = false;
 
   constructor(deps: CallsDeps, calls: Calls, lanes: Lanes) {
@@ -43,10 +45,23 @@ export class Comings {
 
   /** The legacy accepted a socket of a verified user. */
   came(peer: Peer): Promise<void> {
-    const work = this.#orLater(peer, null, this.#arrived(peer));
+    const arrival = this.#arrived(peer);
+    const work = this.#orLater(peer, null, arrival);
     // Alone that is done before the browser can have sent anything.
-    if (peer.ref.at !== undefined) this.#waitFor(peer.ref, work);
+    if (peer.ref.at === undefined) return work;
+    const name = nameOf(peer.ref);
+    this.#new.add(name);
+    arrival.then(
+      () => this.#new.delete(name),
+      () => undefined, // owed, and still new
+    );
+    this.#waitFor(peer.ref, work);
     return work;
+  }
+
+  /** Calls that wait for this socket's user could not be told of it yet: one that it speaks of is told first. */
+  isNew(ref: SocketRef): boolean {
+    return this.#new.size > 0 && this.#new.has(nameOf(ref));
   }
 
   /** A call may be about to give its held seat to this new socket: what it sends waits for that; null: not, or not any more. */
@@ -69,6 +84,7 @@ export class Comings {
   }
 
   went(peer: Peer, cause: DropCause): Promise<void> {
+    this.#new.delete(nameOf(peer.ref));
     return this.#orLater(peer, cause, this.#dropped(peer, cause));
   }
 

@@ -9,6 +9,7 @@ import {
   acked,
   type Browser,
   connected,
+  fails,
   hears,
   type Instance,
   type Instances,
@@ -196,4 +197,17 @@ describe('a call that waits for both', () => {
     await hears(again, 'call-rejoin-answer');
     expect(back.names).toEqual(['call-rejoin-offer']);
   });
+});
+
+it('a browser on the move that speaks before calls could be told of its new socket has its seat all the same', async () => {
+  const { a, b } = two;
+  const { alice, bob } = await connected(two);
+  await holding(b).hold([bob.peer.ref]);
+  bob.drop();
+  a.breaks.set('awaiting', fails());
+  const moved = a.connect('bob', 'bob-2');
+  await expect.poll(() => a.signaling.sizes['owed-drops']?.()).toBe(1);
+  expect(await acked(moved.emit('ice-candidate', { iceCandidate: 'at once' }))).toEqual({ ok: true });
+  await expect.poll(() => candidates(alice)).toEqual(['at once']);
+  expect((await a.session())?.seats.answerer?.id).toBe('bob-2');
 });

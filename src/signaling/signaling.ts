@@ -9,7 +9,7 @@ import type {
   Routed,
   Service,
 } from '../base/service.js';
-import { Unreadable } from '../base/unavailable.js';
+import { Unavailable, Unreadable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
 import type { CallKey, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
@@ -44,6 +44,8 @@ interface Turn {
   /** What the other instances have of its conversation, once they were `asked` (then, by the clock) and where they answered. */
   readonly shared?: Shared | undefined;
   readonly asked?: number;
+  /** The call that it is about knows of its socket, where it waited for that. */
+  readonly arrivedIn?: true;
 }
 
 export class Signaling implements Service {
@@ -249,6 +251,7 @@ export class Signaling implements Service {
     if (ask) return this.#ask(turn, ask);
     const arriving = this.#comings.arriving(event.peer.ref);
     if (arriving) return arriving.then(() => this.#afterArrival(turn));
+    if (!turn.arrivedIn && this.#comings.isNew(event.peer.ref)) return this.#afterArrival(turn);
     if (!decision) {
       decision = this.#ownership.decide(event, key, shared);
       if (decision.path === 'legacy') {
@@ -340,16 +343,27 @@ export class Signaling implements Service {
 
   /** Its socket may have a seat by now that was held for it. */
   async #afterArrival(turn: Turn): Promise<void> {
-    const { event, accepting } = turn;
+    const { event, key, accepting } = turn;
+    const { user, ref } = event.peer;
     if (event.name !== 'call-end' && !this.#deps.delivery.isConnected(event.peer.ref)) {
       accepting?.done();
       return;
     }
     try {
-      await this.#serve(turn);
+      if (user !== undefined && this.#comings.isNew(ref)) await this.#arrivesIn(key, { user, socket: ref });
+      await this.#serve({ ...turn, arrivedIn: true });
     } catch (error) {
       this.#answers.failed(untracked(event), error);
       accepting?.done();
+    }
+  }
+
+  /** Where nobody can be asked, that shows when the event is served. */
+  async #arrivesIn(key: CallKey, by: Sender): Promise<void> {
+    try {
+      await this.calls.apply(key, (now) => now && { type: 'arrived', by });
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
     }
   }
 
