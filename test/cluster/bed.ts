@@ -130,11 +130,15 @@ export async function startBed({
 /** The conversation of two users, as the stub has it. */
 export const conversationOf = (a: Client, b: Client): string => `dm:${a.user}:${b.user}`;
 
+let offers = 0;
+
 /** `a` calls and `b` answers. */
 export async function inCall(a: Client, b: Client): Promise<string> {
   const conversationId = conversationOf(a, b);
-  expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true });
-  expect(await b.next('call-offer')).toEqual({ conversationId, offer: 'o', fromUserId: a.user });
+  // No two offers of a browser are the same.
+  const offer = `offer ${++offers}`;
+  expect(await a.ask('call-offer', { conversationId, offer })).toEqual({ ok: true });
+  expect(await b.next('call-offer')).toEqual({ conversationId, offer, fromUserId: a.user });
   expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]);
   expect(await a.next('call-answer')).toEqual({ conversationId, answer: 'a', fromUserId: b.user });
   return conversationId;

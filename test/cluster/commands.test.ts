@@ -37,13 +37,16 @@ const count = (): Count => ({
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
+let made = 0;
+
 /** Offer, answer, 20 candidates, end; each acknowledged and received before the next, as between people. */
 async function oneCall(a: Client, b: Client): Promise<void> {
+  const sdp = `v=0 ${++made} ${'a=candidate '.repeat(100)}`;
   const conversationId = conversationOf(a, b);
   const to = (client: Client, event: string) => client.next(event);
-  await Promise.all([a.ask('call-offer', { conversationId, offer: 'v=0'.repeat(400) }), to(b, 'call-offer')]);
-  for (let i = 0; i < before; i++) await a.ask('ice-candidate', { conversationId, iceCandidate: candidate(i) });
-  await Promise.all([b.ask('call-answer', { conversationId, answer: 'v=0'.repeat(400) }), to(a, 'call-answer')]);
+  await Promise.all([a.ask('call-offer', { conversationId, offer: sdp }), to(b, 'call-offer')]);
+  for (let i = 0; i < before; i++) await a.ask('ice-candidate', { conversationId, iceCandidate: candidate(-1 - i) });
+  await Promise.all([b.ask('call-answer', { conversationId, answer: sdp }), to(a, 'call-answer')]);
   for (let i = 0; i < afterwards; i++) {
     for (const [from, other] of [
       [a, b],

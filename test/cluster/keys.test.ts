@@ -1,7 +1,7 @@
 // What calls leave in Redis: nothing once they are over, and not a key without a time to live while they are not.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { until } from '../harness.js';
-import { type Bed, conversationOf, type Instance, inCall, startBed } from './bed.js';
+import { type Bed, callsAre, conversationOf, type Instance, inCall, startBed } from './bed.js';
 
 let bed: Bed;
 beforeEach(async () => {
@@ -69,6 +69,7 @@ describe('keys', () => {
       }),
     );
     expect(calls).toBe(1_000);
+    await callsAre(bed.instances, {});
     // That a call ended is remembered for a minute; whatever else a call or a user had is gone at once.
     const remembered = new Set(['ended']);
     await until(
