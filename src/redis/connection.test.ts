@@ -210,6 +210,24 @@ describe('away', () => {
     expect(['1', '11']).toContain(await redis.call('GET', key));
   });
 
+  it('is not taken for away by a process that was itself held up', async () => {
+    const redis = await connect((await server()).url);
+    await redis.call('PING');
+    const answer = redis.call('PING');
+    const waits = redis.waiting('XREAD', 'BLOCK', 1, 'STREAMS', redis.key('s', 'a'), '$');
+    await until(async () => redis.told.length > 0);
+    const over = performance.now() + 2_700;
+    while (performance.now() < over);
+    expect(await answer).toBe('PONG');
+    expect(await waits).toBeNull();
+    // And of what was asked just before it, too.
+    const more = Array.from({ length: 20 }, () => redis.call('PING'));
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const until = performance.now() + 1_700; performance.now() < until; );
+    expect(new Set(await Promise.all(more))).toEqual(new Set(['PONG']));
+    expect(redis.told).toEqual([[true, 'answers']]);
+  });
+
   it('bounds what waits for its answer', async () => {
     const one = await server();
     const redis = await connect(one.url);

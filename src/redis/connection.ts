@@ -3,6 +3,7 @@
 // the last one is answered, which would make two round trips out of one.
 import { createHash } from 'node:crypto';
 import { Redis as Client, Cluster, type RedisOptions } from 'ioredis';
+import { deadlines, SILENCE, TIMEOUT } from './deadlines.js';
 import { keyOf } from './keys.js';
 import { type RedisNode, type RedisPlace, shownPlace } from './place.js';
 import { type Arg, type Redis, RedisAway, type Script } from './redis.js';
@@ -23,12 +24,9 @@ export interface ConnectOptions {
   readonly signals?: RedisSignals | undefined;
 }
 
-/** Milliseconds that a command may take. */
-const TIMEOUT = 1_000;
-/** Milliseconds without a byte, while an answer is due, until a connection counts as dead. */
-const SILENCE = 1_500;
 const PROBE_EVERY = 500;
 const LAST_WORDS = 500;
+const LOOK_EVERY = 10;
 /** Commands without an answer: a second's worth at ten times the load that one process can serve. Above that they fail at once. */
 const MOST_PENDING = 20_000;
 const MOST_PENDING_BYTES = 64 * 1024 * 1024;
@@ -36,8 +34,12 @@ const MOST_PENDING_BYTES = 64 * 1024 * 1024;
 /** Resolves with the first answer of Redis, or after a second without: it goes on trying then, and `well` says so. */
 export async function connectRedis({ place, prefix, ca, signals }: ConnectOptions): Promise<Redis> {
   const cluster = place.kind === 'cluster';
-  const client = open(place, ca, { commandTimeout: TIMEOUT, socketTimeout: SILENCE });
+  // Nodes of a Cluster are watched by ioredis, by timers that a busy process can be late for: so with room.
+  const client = open(place, ca, { commandTimeout: 3 * TIMEOUT, ...(cluster ? { socketTimeout: 3 * TIMEOUT } : {}) });
   const cork = corked(client);
+  const answers = deadlines(() => {
+    if (!cluster && client.status === 'ready') client.disconnect(true);
+  });
   const shas = new Map<Script, string>();
   /** Scripts that this connection's server has. A Cluster has several servers: there the first EVALSHA of each finds out. */
   const loaded = new Set<string>();
@@ -65,7 +67,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     setTimeout(async () => {
       if (client.status === 'ready' && settled(client)) {
         try {
-          await client.set(keyOf(prefix, 'probe', 'live'), '1', 'PX', 1_000);
+          await answers.within(client.set(keyOf(prefix, 'probe', 'live'), '1', 'PX', 1_000));
           set(true, 'answers');
         } catch (error) {
           set(false, reasonOf(error));
@@ -81,6 +83,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
   });
   client.on('close', () => {
     loaded.clear();
+    answers.reset();
     set(false, well ? 'the connection broke' : why);
   });
   client.on('ready', () => {
@@ -100,7 +103,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     cork();
     const started = performance.now();
     try {
-      const answer = await send();
+      const answer = await answers.within(send());
       signals?.roundTrip(name, performance.now() - started);
       return answer;
     } catch (error) {
@@ -176,6 +179,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
       for (const until = performance.now() + LAST_WORDS; well && pending > 0 && performance.now() < until; )
         await new Promise((resolve) => setTimeout(resolve, 5));
       well = false;
+      answers.reset();
       client.disconnect();
       waiting.close();
     },
@@ -248,7 +252,16 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
           enableTLSForSentinelMode: place.tls,
           ...(place.tls ? { sentinelTLS: tls.tls ?? {} } : {}),
         };
-  return new Client({ ...common, ...where, db: place.db, retryStrategy: again });
+  const client = new Client({ ...common, ...where, db: place.db, retryStrategy: again });
+  // A server that takes the connection and says nothing.
+  client.on('connect', () => {
+    const { stream } = client;
+    const late = (): void => {
+      if (client.stream === stream && client.status === 'connect') client.disconnect(true);
+    };
+    setTimeout(() => setImmediate(late), TIMEOUT).unref();
+  });
+  return client;
 }
 
 /** Whether the nodes of a Cluster are connected, or known not to be; within a second they are. */
@@ -293,9 +306,10 @@ function waitingConnection(make: () => AnyClient) {
       client.connect().catch(saidByWhoAsks);
     }
     const made = client;
-    for (const until = performance.now() + TIMEOUT; !(made.status === 'ready' && settled(made)); ) {
-      if (closed || performance.now() > until) throw new RedisAway('not connected', false);
-      await new Promise((resolve) => setTimeout(resolve, 10).unref());
+    // Looked at so often, not so long: this process may be held up itself.
+    for (let looks = 0; !(made.status === 'ready' && settled(made)); looks++) {
+      if (closed || looks === TIMEOUT / LOOK_EVERY) throw new RedisAway('not connected', false);
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY).unref());
     }
     return made;
   }
@@ -307,12 +321,19 @@ function waitingConnection(make: () => AnyClient) {
       const waits = Number(args[at + 1] ?? 0);
       asked += 1;
       // Half a connection says nothing: an answer is due once the wait is over.
-      const timer = setTimeout(() => made.disconnect(true), waits + SILENCE);
+      let answered = false;
+      const timer = setTimeout(() => {
+        // What has come meanwhile is read first.
+        setImmediate(() => {
+          if (!answered) made.disconnect(true);
+        });
+      }, waits + SILENCE);
       try {
         return await made.call(command, ...args);
       } catch (error) {
         throw meaningOf(error);
       } finally {
+        answered = true;
         asked -= 1;
         clearTimeout(timer);
       }

@@ -59,7 +59,11 @@ export function attempts(redis: Redis, mayAct: () => boolean): Attempts {
         if (!mayAct()) throw unavailable('this instance has no lease now');
         let timer: NodeJS.Timeout | undefined;
         const over = new Promise<never>((_, reject) => {
-          timer = setTimeout(() => reject(new RedisAway('no answer in time', true)), until - performance.now());
+          // Where this process was held up, the answer may lie there: it is read first.
+          timer = setTimeout(
+            () => setImmediate(() => reject(new RedisAway('no answer in time', true))),
+            until - performance.now(),
+          );
         });
         try {
           return await Promise.race([send(again), over]);
