@@ -56,6 +56,7 @@ const LEAVE_WITHIN = 3_000;
 export async function compose(config: Config, logger: Logger): Promise<Running> {
   const clock = systemClock;
   const closing: (() => unknown)[] = [];
+  let shared: Shared | undefined;
   try {
     const metrics = await startMetrics({
       listen: config.metrics,
@@ -69,7 +70,6 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const guard = new Guard({ clock });
     closing.push(() => guard.close());
     const live = createLive(clock);
-    let shared: Shared | undefined;
     const signals = createSignals({
       logger,
       meter: metrics.meter,
@@ -234,6 +234,8 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       },
     };
   } catch (error) {
+    // Nobody has to take it for dead.
+    if (shared?.redis) await shared.cluster.liveness.leave();
     for (const close of closing.reverse()) await close();
     throw error;
   }

@@ -98,7 +98,7 @@ export class Holds {
       const fresh = now?.filter((ref) => !before.some((one) => sameSocket(one, ref))) ?? [];
       known = now ?? known;
       if (fresh.length === 0) continue;
-      // The conversation has a call again: that is what this user hears of.
+      // The conversation has a call again: that is what this user hears of. Where that can't be asked, there can hardly be one.
       const again = store.peek(session) ?? (await store.get(session).catch(() => null));
       if (!again) tell(session, fresh, message);
       return;

@@ -37,6 +37,8 @@ const maxAge = 6 * 3_600_000;
 const roles = ['offerer', 'answerer'] as const;
 /** Both seats may have been held, and the wait for both of them be over. */
 const mostSteps = 3;
+/** Calls that are ended together: thousands whose time comes at once are over in seconds, and go out in no burst. */
+const atOnce = 64;
 
 /** When a call must be looked at again, whatever its users do; for the store's index. */
 export const dueAt =
@@ -57,15 +59,22 @@ export function startReaper(deps: ReaperDeps): Reaper {
 
   async function sweep(): Promise<void> {
     if (!cluster.liveness.leads()) return;
+    let away = false;
+    const reapOne = (key: CallKey): Promise<void> =>
+      reap(key).catch((error: unknown) => {
+        if (error instanceof Unavailable) away = true;
+        // One call that can't be ended keeps none of the others alive.
+        else signals.internalError('reaper', error);
+      });
     try {
+      let some: Promise<void>[] = [];
       for await (const key of store.due(clock.now())) {
-        await reap(key).catch((error: unknown) => {
-          if (error instanceof Unavailable) throw error;
-          // One call that can't be ended keeps none of the others alive.
-          signals.internalError('reaper', error);
-        });
-        if (closed || !cluster.liveness.leads()) return;
+        if (some.push(reapOne(key)) < atOnce) continue;
+        await Promise.all(some);
+        some = [];
+        if (away || closed || !cluster.liveness.leads()) return;
       }
+      await Promise.all(some);
     } catch (error) {
       // Whoever leads when Redis is back takes it up.
       if (!(error instanceof Unavailable)) throw error;
