@@ -289,7 +289,7 @@ describe('away', () => {
     expect(JSON.stringify([without, wrong, right].map(({ shown }) => shown))).not.toMatch(/geheim|falsch/);
   });
 
-  it('is reached over TLS by whom its certificate is known to, and by nobody else', async () => {
+  it('is reached over TLS by whom its certificate is known to, as a user with no more rights than needed', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sigfig-redis-tls-'));
     closing.push(() => rm(folder, { recursive: true, force: true }));
     const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
@@ -306,15 +306,19 @@ describe('away', () => {
       'u',
       'on',
       '>geheim',
-      '~*',
+      '~x:*',
       '&*',
       '+@all',
+      '-@admin',
+      '-@dangerous',
+      '+info',
     ]);
     const place = (url: string) => redisPlace([url.replace('PORT', `${port}`)]);
     const trusted = await connectRedis({ place: place('rediss://u:geheim@127.0.0.1:PORT/3'), prefix: 'x', ca: cert });
     closing.push(() => trusted.close());
     expect(await trusted.call('SET', trusted.key('k', 'a'), '1', 'PX', 1_000)).toBe('OK');
     expect(await trusted.call('CLIENT', 'INFO')).toMatch(/ db=3 .* user=u /);
+    expect(await trusted.run(add, [trusted.key('n', 'a')], [2])).toBe(2);
     expect(await trusted.waiting('XREAD', 'BLOCK', 1, 'STREAMS', trusted.key('s', 'a'), '$')).toBeNull();
     expect(trusted.shown).toBe(`rediss://127.0.0.1:${port}/3`);
     const untrusted = await connectRedis({ place: place('rediss://u:geheim@127.0.0.1:PORT'), prefix: 'x' });
