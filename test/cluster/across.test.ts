@@ -109,7 +109,7 @@ describe('over several instances', () => {
       );
       const winner = b1.got.some(({ event }) => event === 'call-ended') ? b2 : b1;
       expect(await a.next('call-answer')).toMatchObject({ answer: winner === b1 ? 'from 1' : 'from 2' });
-      await talk(conversationId, a, winner, `round ${round}`);
+      await talk(conversationId, a, winner);
       expect(await winner.ask('call-end', { conversationId })).toEqual({ ok: true });
       await a.next('call-ended');
       await winner.ask('whoami');

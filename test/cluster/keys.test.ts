@@ -23,8 +23,8 @@ const keys = async (): Promise<string[]> => {
 /** `sigfig:session:{…}` → `session`. */
 const kindOf = (key: string): string => key.split(':')[1] ?? '';
 
-/** Kinds of keys that belong to an instance that runs, and not to a call or a user. */
-const ofInstances = async (): Promise<string[]> => (await keys()).map(kindOf);
+/** What instances need as long as they run, however many calls there were: `sigfig:stream:{i1-6pygbnoc}`, `sigfig:leases:{live}`. */
+const ofInstances = new Set(['beats', 'info', 'leases', 'routes', 'senders', 'state', 'stream']);
 
 const withoutTtl = async (): Promise<string[]> => {
   const found = await keys();
@@ -35,7 +35,6 @@ const withoutTtl = async (): Promise<string[]> => {
 describe('keys', () => {
   it('0 are left behind after 1,000 calls whose browsers went, and each has a time to live while they live', async () => {
     const [one, two] = bed.instances as [Instance, Instance];
-    const before = await ofInstances();
     expect(await withoutTtl()).toEqual([]);
     const pairs = await Promise.all(
       Array.from({ length: 20 }, async (_, n) => {
@@ -70,19 +69,21 @@ describe('keys', () => {
     );
     expect(calls).toBe(1_000);
     await callsAre(bed.instances, {});
-    // That a call ended is remembered for a minute; whatever else a call or a user had is gone at once.
-    const remembered = new Set(['ended']);
+    // That a call ended is remembered for a minute; whatever else a call, a user or a seat had is gone at once.
+    let left: string[] = [];
     await until(
       async () => {
-        const now = (await keys()).map(kindOf).filter((kind) => !remembered.has(kind));
-        return now.filter((kind) => !before.includes(kind)).length === 0 && now.length <= before.length + 4;
+        left = (await keys()).filter((key) => kindOf(key) !== 'ended' && !ofInstances.has(kindOf(key)));
+        return left.length === 0;
       },
-      'nothing is left but what instances have',
+      'nothing is left of calls and users',
       15_000,
-    ).catch(async (error: Error) => {
-      throw new Error(`${error.message}: ${(await keys()).filter((key) => !remembered.has(kindOf(key))).join(' ')}`);
+    ).catch((error: Error) => {
+      throw new Error(`${error.message}: ${left.slice(0, 20).join(' ')}`);
     });
-    for (const key of (await keys()).filter((one) => remembered.has(kindOf(one)))) {
+    const kept = (await keys()).filter((key) => kindOf(key) !== 'ended');
+    expect(kept.length, kept.join(' ')).toBeLessThanOrEqual(5 + 2 * bed.instances.length);
+    for (const key of (await keys()).filter((one) => kindOf(one) === 'ended')) {
       const ms = Number(await bed.redis.ask('PTTL', key));
       expect(ms).toBeLessThanOrEqual(60_000);
     }

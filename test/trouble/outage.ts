@@ -74,17 +74,21 @@ export function steady(conversationId: string, a: Client, b: Client, everyMs = 2
   let going = true;
   const acknowledged: number[] = [];
   const slow: number[] = [];
+  const unanswered: number[] = [];
   let refusals = 0;
   const sending = (async () => {
     const asked: Promise<void>[] = [];
     for (let iceCandidate = 1; going; iceCandidate++) {
       const started = performance.now();
       asked.push(
-        a.ask('ice-candidate', { conversationId, iceCandidate }).then((answer) => {
-          if (performance.now() - started > 2_000) slow.push(iceCandidate);
-          if ((answer as { ok: boolean }).ok) acknowledged.push(iceCandidate);
-          else refusals++;
-        }),
+        a.ask('ice-candidate', { conversationId, iceCandidate }).then(
+          (answer) => {
+            if (performance.now() - started > 2_000) slow.push(iceCandidate);
+            if ((answer as { ok: boolean }).ok) acknowledged.push(iceCandidate);
+            else refusals++;
+          },
+          () => void unanswered.push(iceCandidate),
+        ),
       );
       await new Promise((resolve) => setTimeout(resolve, everyMs));
     }
@@ -106,6 +110,7 @@ export function steady(conversationId: string, a: Client, b: Client, everyMs = 2
         );
       });
       expect(came(), 'in order, each once').toEqual([...new Set(came())].sort((x, y) => x - y));
+      expect(unanswered, 'never answered').toEqual([]);
       expect(slow, 'answered after more than 2 s').toEqual([]);
       return { acknowledged: acknowledged.length, refused: refusals };
     },

@@ -170,8 +170,8 @@ describe('Redis', () => {
     const before = bed.instances.map(({ pid }) => resident(pid));
     await bed.redis.kill();
     const flood = calls.map(({ a, b, conversationId }) => [
-      steady(conversationId, a, b, 5),
-      steady(conversationId, b, a, 5),
+      steady(conversationId, a, b, 50),
+      steady(conversationId, b, a, 50),
     ]);
     await pause(6_000);
     const growth = bed.instances.map(({ pid }, i) => resident(pid) - (before[i] ?? 0));

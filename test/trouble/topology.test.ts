@@ -87,7 +87,7 @@ describe('a Redis Cluster', () => {
     for (const [i, node] of cluster.nodes.entries()) {
       await node.restart({ keepData: true });
       await fullService(bed, `master${i}`);
-      await talk(conversationId, a, b, `after ${i}`);
+      await talk(conversationId, a, b);
     }
     await inCall(await bed.on(one, 'fresh-a'), await bed.on(two, 'fresh-b'));
     await untouched(chatting);
