@@ -85,6 +85,7 @@ export class Comings {
 
   went(peer: Peer, cause: DropCause): Promise<void> {
     this.#new.delete(nameOf(peer.ref));
+    if (this.#owed.get(peer) === null) this.#owed.delete(peer);
     return this.#orLater(peer, cause, this.#dropped(peer, cause));
   }
 

@@ -104,16 +104,60 @@ describe('a store that does not answer', () => {
   });
 });
 
+describe('a Redis that stops answering', () => {
+  it('has what is of the new path refused within two seconds, the legacy served, and the call live when it is back', async () => {
+    const { a, b } = two;
+    const { alice, bob } = await connected(two);
+    const carol = b.connect('carol', 'carol-1');
+    b.flip('namespaces: { /: { calls: legacy } }');
+    await server.freeze();
+    let thawed = false;
+    try {
+      const started = performance.now();
+      const took = () => performance.now() - started;
+      const renegotiated = alice.emit('call-renegotiate-offer', { offer: 'again' });
+      const other = { ...offer, conversationId: 'dm:carol:dave' };
+      carol.emit('call-offer', other);
+      await expect.poll(() => b.toLegacy, { timeout: 3_000 }).toEqual(['carol-1 call-offer']);
+      expect(took()).toBeLessThan(1_500);
+      expect(await acked(renegotiated)).toEqual(unavailable);
+      expect(took()).toBeLessThan(2_300);
+      // Once it is known to be away nobody waits.
+      await expect
+        .poll(() => [a, b].map(({ cluster }) => cluster.liveness.mayAct()), { timeout: 5_000 })
+        .toEqual([false, false]);
+      const later = performance.now();
+      expect(await acked(bob.emit('ice-candidate', { iceCandidate: 'c' }))).toEqual(unavailable);
+      carol.emit('call-offer', { ...offer, conversationId: 'dm:carol:erin' });
+      expect(b.toLegacy).toHaveLength(2);
+      expect(performance.now() - later).toBeLessThan(500);
+      await server.thaw();
+      thawed = true;
+      await expect
+        .poll(() => [a, b].map(({ cluster }) => cluster.liveness.mayAct()), { timeout: 5_000 })
+        .toEqual([true, true]);
+      // Whatever became of the first one, the call goes on.
+      expect(await acked(alice.emit('ice-candidate', { iceCandidate: 'after' }))).toEqual({ ok: true });
+      await expect.poll(() => bob.heard.map(({ arg }) => arg)).toContain('after');
+      expect(await acked(bob.emit('call-end'))).toEqual({ ok: true });
+      await expect.poll(() => alice.names).toContain('call-ended');
+    } finally {
+      if (!thawed) await server.thaw();
+    }
+  }, 30_000);
+});
+
 describe('sockets that come and go while nobody can be asked', () => {
   it('are made good when Redis is back: the survivor is told', async () => {
     const { b } = two;
     const { alice, bob } = await connected(two);
     b.away = true;
     bob.drop();
+    await expect.poll(() => b.signaling.sizes['owed-drops']?.()).toBe(1);
     expect(alice.names).toEqual(['call-answer']);
     b.away = false;
     await hears(alice, 'call-answer', 'call-peer-disconnected');
-    expect(b.signaling.sizes['owed-drops']?.()).toBe(0);
+    await expect.poll(() => b.signaling.sizes['owed-drops']?.()).toBe(0);
   });
 
   it('are tried again where a lookup fails', async () => {

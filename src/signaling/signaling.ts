@@ -350,7 +350,8 @@ export class Signaling implements Service {
       return;
     }
     try {
-      if (user !== undefined && this.#comings.isNew(ref)) await this.#arrivesIn(key, { user, socket: ref });
+      const held = (this.#deps.store.peek(key) ?? turn.shared?.session)?.held;
+      if (held && user !== undefined && this.#comings.isNew(ref)) await this.#arrivesIn(key, { user, socket: ref });
       await this.#serve({ ...turn, arrivedIn: true });
     } catch (error) {
       this.#answers.failed(untracked(event), error);
