@@ -9,15 +9,19 @@ const most = 100_000;
 export class EndedCalls {
   readonly #ended = new Map<string, { readonly callId: string; readonly at: number }>();
   readonly #clock: Clock;
+  readonly #onEnd: (key: string, callId: string) => void;
 
-  constructor(clock: Clock) {
+  /** `onEnd` is told of each. */
+  constructor(clock: Clock, onEnd: (key: string, callId: string) => void = () => undefined) {
     this.#clock = clock;
+    this.#onEnd = onEnd;
   }
 
   add(key: string, callId: string): void {
     this.#ended.delete(key);
     this.#ended.set(key, { callId, at: this.#clock.now() });
     if (this.#ended.size > most) this.sweep(1);
+    this.#onEnd(key, callId);
   }
 
   /** The id of the last call that ended here within the last 60 s. */

@@ -81,7 +81,6 @@ export class Inbox {
     if (session === null) {
       store.heard(told, callId, version, null);
       ended.add(k, callId);
-      this.#told.ended(k, callId);
     } else if (session !== undefined && ended.last(k) !== callId) {
       store.heard(told, callId, version, session === 'ask' ? undefined : session);
       this.#told.add(k, callId);

@@ -68,7 +68,7 @@ export class Ownership {
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
     this.#elsewhere = new Elsewhere(deps);
-    this.ended = new EndedCalls(deps.clock);
+    this.ended = new EndedCalls(deps.clock, (key, callId) => this.told.ended(key, callId));
     this.#endedAtLegacy = new EndedCalls(deps.clock);
     this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy, shared: sharedClaims(deps) });
   }

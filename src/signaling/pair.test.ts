@@ -49,6 +49,24 @@ describe('a call between two instances', () => {
     expect(await acked(bob.emit('call-renegotiate-answer', answer))).toEqual({ ok: false, error: 'No such call' });
   });
 
+  it('is over for whoever ended it, so that the very same offer begins another one', async () => {
+    const { a, b } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const bob = b.connect('bob', 'bob-1');
+    await present(two, alice, bob);
+    for (let round = 0; round < 3; round++) {
+      alice.names.length = 0;
+      bob.names.length = 0;
+      expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+      await hears(bob, 'call-offer');
+      expect(await acked(bob.emit('call-answer', answer))).toEqual([]);
+      await hears(alice, 'call-answer');
+      expect(await acked((round % 2 ? bob : alice).emit('call-end'))).toEqual({ ok: true });
+      await hears(round % 2 ? alice : bob, round % 2 ? 'call-answer' : 'call-offer', 'call-ended');
+    }
+    expect([a, b].map(({ signaling }) => signaling.sizes['told-calls']?.())).toEqual([0, 0]);
+  });
+
   it('has its candidates after the answer delivered with one send, and nothing asked of the store', async () => {
     const { a, b } = two;
     const { alice, bob } = await connected(two);
