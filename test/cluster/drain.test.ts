@@ -65,7 +65,7 @@ describe('a drain with live calls', () => {
     async (transport) => {
       const [a, b] = await Promise.all([on(first, `m-a-${transport}`, transport), on(second, `m-b-${transport}`)]);
       const conversationId = await inCall(a, b);
-      await talk(conversationId, a, b, 'before');
+      await talk(conversationId, a, b);
       await drain(first);
       await closed(a);
       // While it is away.
@@ -79,7 +79,7 @@ describe('a drain with live calls', () => {
       expect(await back.next('call-renegotiate-offer')).toEqual({ conversationId, offer: 'more', fromUserId: b.user });
       expect(await back.ask('call-renegotiate-answer', { conversationId, answer: 'yes' })).toEqual({ ok: true });
       expect(await b.next('call-renegotiate-answer')).toEqual({ conversationId, answer: 'yes', fromUserId: a.user });
-      await talk(conversationId, back, b, 'after');
+      await talk(conversationId, back, b);
       expect(heard(b)).not.toContain('call-peer-disconnected');
       expect(await b.ask('call-end', { conversationId })).toEqual({ ok: true });
       expect(await back.next('call-ended')).toMatchObject({ reason: 'hangup' });
