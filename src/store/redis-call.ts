@@ -77,6 +77,7 @@ export class RedisCall {
   /** Of a script that changed nothing. @throws Unreadable, Unavailable */
   found(key: CallKey, [word, format, text]: readonly string[]): Session | null {
     if (word === 'there') return this.inForce(key, format, text);
+    if (word === 'broken') throw new Unreadable(this.keys(key).session, 'not whole: cut short or changed by hand');
     if (word === 'void') throw new Unavailable('the change was called off');
     return this.gone(key);
   }

@@ -261,6 +261,25 @@ describe('what is not ours under a key', () => {
     expect((await b.store.create(call({ callId: 'call-9' }))).created).toBe(true);
   });
 
+  it.each([
+    ['cut short', text({}).slice(0, 80)],
+    ['of a newer version', JSON.stringify({ format: 99, state: 'IN_ORBIT' })],
+  ])('%s under the version that is known here: it is not written over', async (_, data) => {
+    const changes: ((one: Session) => Promise<unknown>)[] = [
+      (one) => a.store.replace(one, next(one)),
+      (one) => a.store.delete(one),
+    ];
+    for (const [i, change] of changes.entries()) {
+      const one = call({ callId: `call-${i}` });
+      await a.store.create(one);
+      const [key = ''] = (await all.keys()).map(({ key: name }) => name).filter((name) => name.includes(':session:'));
+      await server.ask('HSET', key, 'd', data);
+      expect(a.store.peek(one)).toEqual(one);
+      expect(await change(one).catch((fault: unknown) => fault)).toBeInstanceOf(Unreadable);
+      await a.store.discard(one);
+    }
+  });
+
   it.each(['ended', 'claim', 'void', 'kept-a'])('%s of another type ends that call alone', async (kind) => {
     const held = call({ held: { answerer: 9_000 } });
     await a.store.create(held);

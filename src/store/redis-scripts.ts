@@ -1,7 +1,7 @@
 // What Redis does with a call in one step: compare, write, and say what is in force. Each script's keys belong to one conversation, or to
 // one index. Knows nothing of what a session holds: its text is written and answered as it came.
 //
-// A session is a hash: `f` format, `c` call id, `v` version, `d` the session as JSON, `o` its last operations, at most 8 of each process (an
+// A session is a hash: `f` format, `c` call id, `v` version, `d` the session as JSON, `n` its bytes, `o` its last operations, at most 8 of each process (an
 // operation starts with 8 characters of its process; others may have made many while one waits for a reply), `h` held seats (`o`, `a`),
 // `i` the instances in whose index it stands, `w` set once it stood in the index of those who are awaited.
 // What a script denies for want of memory must come first in it, so that nothing is done by halves.
@@ -10,6 +10,9 @@ import type { Script } from '../redis/redis.js';
 const has = `
 local function has(lines, one)
   return lines and string.find('\\n' .. lines .. '\\n', '\\n' .. one .. '\\n', 1, true) ~= nil
+end
+local function whole(key)
+  return tonumber(redis.call('HGET', key, 'n') or -1) == redis.call('HSTRLEN', key, 'd')
 end
 local function inforce(key, word)
   local x = redis.call('HMGET', key, 'f', 'd')
@@ -36,7 +39,7 @@ for _, by in ipairs(redis.call('HKEYS', KEYS[3])) do
   if by ~= me and not dead[by] then others[#others + 1] = by end
 end
 if #others > 0 then return {'claimed', unpack(others, 1, math.min(#others, 1000))} end
-redis.call('HSET', KEYS[1], 'f', format, 'c', call, 'v', version, 'd', data, 'o', op, 'h', held, 'i', instance, 'w', waits)
+redis.call('HSET', KEYS[1], 'f', format, 'c', call, 'v', version, 'd', data, 'n', #data, 'o', op, 'h', held, 'i', instance, 'w', waits)
 redis.call('PEXPIRE', KEYS[1], ttl)
 for by in pairs(dead) do redis.call('HDEL', KEYS[3], by) end
 return {'done'}
@@ -45,7 +48,7 @@ return {'done'}
 
 /**
  * Keys: session, ended, void, kept for the offerer, kept for the answerer, given. Answers `done`, then a session where a repeat of the
- * same operation finds a later one, then what was kept (`o` or `a` before each); `ended`, `there` + session, `gone`, `void`.
+ * same operation finds a later one, then what was kept (`o` or `a` before each); `ended`, `there` + session, `gone`, `void`, `broken`.
  */
 export const replace: Script = {
   name: 'replace',
@@ -67,6 +70,7 @@ if has(x[3], op) then
   return answer
 end
 if x[1] ~= call or x[2] ~= before or x[4] ~= format then return inforce(KEYS[1], 'there') end
+if not whole(KEYS[1]) then return {'broken'} end
 local ops = op
 local count = {[string.sub(op, 1, 8)] = 1, all = 1}
 for one in string.gmatch(x[3] or '', '[^\\n]+') do
@@ -79,7 +83,7 @@ local instances = x[5] or ''
 if instance ~= '' and not has(instances, instance) then
   instances = instances == '' and instance or instances .. '\\n' .. instance
 end
-redis.call('HSET', KEYS[1], 'v', after, 'd', data, 'o', ops, 'h', held, 'i', instances)
+redis.call('HSET', KEYS[1], 'v', after, 'd', data, 'n', #data, 'o', ops, 'h', held, 'i', instances)
 if waits == '1' then redis.call('HSET', KEYS[1], 'w', '1') end
 redis.call('PEXPIRE', KEYS[1], ttl)
 local answer = {'done', '', ''}
@@ -100,7 +104,7 @@ return answer
 `,
 };
 
-/** Keys as of `replace`. Answers `done` + the instances in whose index it stood + whether it was awaited, `there` + session, `gone`, `void`. */
+/** Keys as of `replace`. Answers `done` + the instances in whose index it stood + whether it was awaited, `there` + session, `gone`, `void`, `broken`. */
 export const remove: Script = {
   name: 'delete',
   lua: `${has}
@@ -114,6 +118,7 @@ if not x[1] then
   return {'gone'}
 end
 if x[1] ~= call or x[2] ~= before or x[4] ~= format then return inforce(KEYS[1], 'there') end
+if not whole(KEYS[1]) then return {'broken'} end
 redis.call('DEL', KEYS[1], KEYS[4], KEYS[5], KEYS[6])
 -- A full Redis does not keep calls from ending: then only nobody knows later that it did.
 redis.pcall('SET', KEYS[2], call .. '\\n' .. op .. '\\n' .. (x[3] or ''), 'PX', ttl)
@@ -146,7 +151,7 @@ if instance ~= '' and not has(instances, instance) then
   instances = instances == '' and instance or instances .. '\\n' .. instance
 end
 if x[2] ~= version then
-  redis.call('HSET', KEYS[1], 'f', format, 'c', call, 'v', version, 'd', data, 'h', held, 'w', waits)
+  redis.call('HSET', KEYS[1], 'f', format, 'c', call, 'v', version, 'd', data, 'n', #data, 'h', held, 'w', waits)
 end
 redis.call('HSET', KEYS[1], 'i', instances)
 redis.call('PEXPIRE', KEYS[1], ttl)
