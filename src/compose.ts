@@ -226,6 +226,8 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       metricsUrl: metrics.url,
       async drain() {
         await drain.finish();
+        // Whoever could not be closed so far is now: only what has no connection any more is handed over.
+        await listener.close();
         if (redis) await leave(recovery, cluster, signals);
         await closeAll();
       },
