@@ -39,12 +39,7 @@ const breakIt: readonly [string, (key: string) => Promise<unknown>][] = [
   [
     'was written by a newer version',
     async (key) => {
-      const fields = (await bed.redis.ask('HGETALL', key)) as string[];
-      for (let i = 0; i < fields.length; i += 2) {
-        const [field, value] = [fields[i] as string, fields[i + 1] as string];
-        if (!value.startsWith('{')) continue;
-        await bed.redis.ask('HSET', key, field, JSON.stringify({ format: 99, state: 'IN_ORBIT', everything: 'else' }));
-      }
+      await bed.redis.ask('HSET', key, 'f', '2', 'd', JSON.stringify({ state: 'IN_ORBIT', everything: 'else' }));
     },
   ],
 ];
