@@ -21,6 +21,12 @@ export interface Attempts {
 export function attempts(redis: Redis, mayAct: () => boolean): Attempts {
   const waiting = new Set<() => void>();
   let closed = false;
+  const wake = (): void => {
+    for (const done of [...waiting]) done();
+  };
+  const stop = redis.onWell((well) => {
+    if (well) wake();
+  });
 
   /** As many as were under way when Redis went away, which the connection bounds; the lease is over after 2 s of that. */
   async function late(settle: () => Promise<boolean>): Promise<boolean> {
@@ -74,12 +80,15 @@ export function attempts(redis: Redis, mayAct: () => boolean): Attempts {
         } finally {
           clearTimeout(timer);
         }
-        await pause(PAUSE);
+        // Thousands can wait here: while Redis is away none of them asks, and all are woken when it is back.
+        await pause(redis.well() ? PAUSE : until - performance.now());
+        if (performance.now() >= until) throw unavailable('it did not come back in time');
       }
     },
     close() {
       closed = true;
-      for (const done of [...waiting]) done();
+      stop();
+      wake();
     },
   };
 }
