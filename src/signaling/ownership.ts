@@ -17,6 +17,7 @@ import { readCommand } from './commands.js';
 import { Elsewhere } from './elsewhere.js';
 import { EndedCalls } from './ended.js';
 import type { ObservedCall } from './observed.js';
+import { Quiet } from './quiet.js';
 import { ToldCalls } from './told-calls.js';
 
 export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
@@ -63,11 +64,13 @@ export class Ownership {
   /** Calls of the new path on other instances, as far as they ring here. */
   readonly told = new ToldCalls();
   readonly #elsewhere: Elsewhere;
+  readonly #quiet: Quiet;
   readonly #deps: OwnershipDeps;
 
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
     this.#elsewhere = new Elsewhere(deps);
+    this.#quiet = new Quiet(deps);
     this.ended = new EndedCalls(deps.clock, (key, callId) => this.told.ended(key, callId));
     this.#endedAtLegacy = new EndedCalls(deps.clock);
     this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy, shared: sharedClaims(deps) });
@@ -86,7 +89,7 @@ export class Ownership {
     if (this.claims.has(k, opens) || this.accepting.has(k)) return null;
     if (!opens && this.#isOver(k, event.name)) return null;
     const { liveness } = cluster;
-    if (!liveness.mayAct() || !liveness.well()) return null;
+    if (!liveness.mayAct() || !liveness.well() || this.#quiet.in(key.ns)) return null;
     if (!opens) return 'look';
     if (routes().wants(key.ns, event.name, key.conversationId, user).path === 'new') return null;
     return 'refusal' in readCommand('call-offer', event.args) ? null : 'claim';
