@@ -1,5 +1,6 @@
 // The sessions that an instance knows without asking: those with a seat here, and offers that it has just heard of. Knows nothing of Redis;
 // what is known may have been changed elsewhere a moment ago.
+import { isDeepStrictEqual } from 'node:util';
 import type { Address, InstanceId, SocketRef } from '../base/ids.js';
 import type { CallKey, Session, State } from '../call/session.js';
 
@@ -65,6 +66,8 @@ export class KnownSessions {
     if (known && known.session.callId === session.callId) {
       if (known.session.version < session.version || (known.session.version === session.version && known.stale))
         this.#put(session);
+      // Two changes of one version: one of them was lost in a failover, and which must be asked.
+      else if (known.session.version === session.version && !same(known.session, session)) known.stale = true;
       return;
     }
     // Two calls of one conversation: by clocks that may differ, so the one that is known is asked for again.
@@ -180,6 +183,10 @@ export class KnownSessions {
     return first.at === this.#address;
   }
 }
+
+/** As JSON, whatever the order of fields. Where it errs, one more session is read. */
+const same = (a: Session, b: Session): boolean =>
+  isDeepStrictEqual(JSON.parse(JSON.stringify(a)), JSON.parse(JSON.stringify(b)));
 
 /** Namespaces, ids and users are free text: JSON keeps ('a', 'b,c') and ('a,b', 'c') apart. */
 export const keyText = ({ ns, conversationId }: CallKey): string => JSON.stringify([ns, conversationId]);

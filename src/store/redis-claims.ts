@@ -40,6 +40,15 @@ export function redisClaims(
     return word === 'there' ? call.inForce(key, format, text) : null;
   }
 
+  const isOpen = (name: string, claim: string): boolean => claims.get(name)?.id === claim;
+
+  function drop(key: CallKey, claim: string): void {
+    const by = id();
+    tidying.run(`release ${keyText(key)} ${claim}`, () =>
+      redis.run(scripts.release, [call.keys(key).claim], [by, claim]),
+    );
+  }
+
   return {
     async claim(key, claim) {
       const name = keyText(key);
@@ -47,14 +56,17 @@ export function redisClaims(
       if (claims.size >= MOST && oldest !== undefined) claims.delete(oldest);
       claims.set(name, { key, id: claim });
       try {
-        const session = await trying.run(() => write(key, claim));
-        if (session && claims.get(name)?.id === claim) claims.delete(name);
+        const session = await trying.run(async () => (isOpen(name, claim) ? write(key, claim) : null));
+        // It was released while it was on its way.
+        if (!isOpen(name, claim)) drop(key, claim);
+        else if (session) claims.delete(name);
         return session;
       } catch (error) {
         // Written when Redis is back, unless it was released meanwhile.
         if (error instanceof Unavailable)
           tidying.run(`claim ${name}`, async () => {
-            if (claims.get(name)?.id === claim) await write(key, claim);
+            if (isOpen(name, claim)) await write(key, claim);
+            if (!isOpen(name, claim)) drop(key, claim);
           });
         throw error;
       }
@@ -62,9 +74,8 @@ export function redisClaims(
 
     release(key, claim) {
       const name = keyText(key);
-      if (claims.get(name)?.id === claim) claims.delete(name);
-      const by = id();
-      tidying.run(`release ${name} ${claim}`, () => redis.run(scripts.release, [call.keys(key).claim], [by, claim]));
+      if (isOpen(name, claim)) claims.delete(name);
+      drop(key, claim);
     },
 
     async restore(atOnce) {

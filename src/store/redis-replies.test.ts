@@ -211,6 +211,35 @@ describe('a change of which it is not known whether it was made', () => {
   });
 });
 
+it('claims nothing that was released while the claim was on its way', async () => {
+  a.fate = every('lost', 'claim');
+  const claimed = a.store.claim(call(), '1');
+  await until(async () => a.asked.includes('claim'));
+  a.store.release(call(), '1');
+  a.fate = () => 'through';
+  expect(await claimed).toBeNull();
+  expect(await b.store.look(call())).toMatchObject({ claimed: false });
+  expect((await b.store.create(call())).created).toBe(true);
+});
+
+it('asks again where it hears of another change under the version that it knows', async () => {
+  const session = call();
+  await a.store.create(session);
+  const [lost, made] = [next(session, { since: 2 }), next(session, { since: 3 })];
+  await a.store.replace(session, lost);
+  const key = (await all.keys()).map(({ key: name }) => name).find((name) => name.includes(':session:')) ?? '';
+  const data = JSON.stringify(made);
+  await server.ask('HSET', key, 'd', data, 'n', data.length);
+  a.store.heard(session, session.callId, 2, lost);
+  expect(a.store.peek(session)).toEqual(lost);
+  a.store.heard(session, session.callId, 2, made);
+  expect(a.store.peek(session)).toBeUndefined();
+  expect(await a.store.bySocket(session.seats.offerer)).toEqual([made]);
+  await b.store.get(session);
+  await a.store.restore();
+  expect(await b.store.get(session)).toEqual(made);
+});
+
 describe('what is not ours under a key', () => {
   const session = call();
   const tag = tagOf('/', 'c-1');

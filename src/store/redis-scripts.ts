@@ -144,6 +144,8 @@ export const restore: Script = {
 local call, version, data, format, held, instance, waits, ttl = unpack(ARGV, 1, 8)
 local x = redis.call('HMGET', KEYS[1], 'c', 'v', 'i', 'f')
 if x[1] and (x[1] ~= call or x[4] ~= format or tonumber(x[2]) > tonumber(version)) then return 0 end
+-- Two changes of one version, one of them from before a failover: the stored one counts.
+if x[2] == version and redis.call('HGET', KEYS[1], 'd') ~= data then return 0 end
 local over = redis.call('GET', KEYS[2])
 if over and has(over, call) then return 0 end
 local instances = x[3] or ''
