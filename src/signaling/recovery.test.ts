@@ -3,7 +3,7 @@ import type { InstanceId } from '../base/ids.js';
 import type { Peer } from '../base/service.js';
 import { userOf } from '../call/call.fixtures.js';
 import { Recovery } from './recovery.js';
-import { at, call, type here, life, several } from './several.fixture.js';
+import { at, call, here, life, several } from './several.fixture.js';
 
 const dead = 'dead.1' as InstanceId;
 const address = at('O1@dead').at as typeof here;
@@ -11,6 +11,7 @@ const address = at('O1@dead').at as typeof here;
 function world() {
   const base = several();
   const ended: string[] = [];
+  let later = false;
   const connections: { sockets: string[] }[] = [];
   const recovery = new Recovery({
     ...base,
@@ -24,7 +25,7 @@ function world() {
           transport: {
             end: () => {
               ended.push(...sockets);
-              base.disconnect(...sockets);
+              if (!later) base.disconnect(...sockets);
             },
           },
         };
@@ -36,6 +37,10 @@ function world() {
     recovery,
     ended,
     dies: () => base.listeners.dead?.(dead, address),
+    /** A connection that is ended is still there until the test says otherwise. */
+    closesLater: () => {
+      later = true;
+    },
     open: (...sockets: string[]) => {
       base.connect(...sockets);
       connections.push({ sockets });
@@ -174,6 +179,60 @@ describe('an instance that was declared dead', () => {
     // Nobody had taken the call over yet: it is lost as it would have been.
     expect(the.session('1')).toMatchObject({ lost: { offerer: 'instance', answerer: 'instance' } });
     expect(the.log.slice(1)).toEqual(['forget here.1', 'restore']);
+  });
+
+  it('whose socket was still there when another took over: nobody is left with a seat that nobody holds', async () => {
+    const the = world();
+    the.open('O1@here');
+    the.connect('A1@other');
+    await the.seat(call('1', 'O1@here', 'A1@other'));
+    the.closesLater();
+    the.listeners.fenced?.(life, 'here.2' as InstanceId);
+    // Another instance takes the old life over at this very moment, sees the socket, and forgets the index.
+    await the.listeners.dead?.(life, here);
+    expect(the.session('1')?.state).toBe('CONNECTED');
+    expect(the.log).toEqual(['drop', 'forget here.1']);
+    the.disconnect('O1@here');
+    await the.advance(250);
+    expect(the.session('1')).toMatchObject({ state: 'AWAITING_REJOIN', lost: { offerer: 'instance' } });
+    expect(the.log).toContain('call-peer-disconnected > A1@other');
+  });
+});
+
+describe('an instance that is gone, whose index is lost with it', () => {
+  it('its calls with browsers of this one are lost all the same, a while later', async () => {
+    const the = world();
+    the.state.living = [here, address];
+    await the.advance(1_000);
+    the.open('A1@here');
+    await the.seat(call('1', 'O1@dead', 'A1@here'), call('2', 'O2@other', 'A1@here'));
+    the.connect('O2@other');
+    the.state.living = [here];
+    await the.advance(1_000);
+    await the.advance(9_999);
+    expect(the.session('1')?.state).toBe('CONNECTED');
+    await the.advance(1);
+    expect(the.session('1')).toMatchObject({ state: 'AWAITING_REJOIN', lost: { offerer: 'instance' } });
+    expect(the.session('2')?.state).toBe('CONNECTED');
+    expect(the.log).toEqual(['call-peer-disconnected > A1@here']);
+  });
+
+  it('and are not where it lives again by then, or this one may not act and can not know', async () => {
+    const the = world();
+    the.state.living = [here, address];
+    await the.advance(1_000);
+    the.open('A1@here');
+    await the.seat(call('1', 'O1@dead', 'A1@here'));
+    the.state.living = [here];
+    await the.advance(1_000);
+    the.state.living = [here, address];
+    await the.advance(10_000);
+    expect(the.session('1')?.state).toBe('CONNECTED');
+    the.state.mayAct = false;
+    the.state.living = [here];
+    await the.advance(1_000);
+    await the.advance(10_000);
+    expect(the.session('1')?.state).toBe('CONNECTED');
   });
 });
 

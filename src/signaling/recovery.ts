@@ -23,6 +23,9 @@ export interface RecoveryDeps extends Pick<CallsDeps, 'store' | 'delivery' | 'cl
 const atOnce = 64;
 /** Until Redis answers again. */
 const retryMs = 250;
+/** How often it is looked for instances that are gone, and how long the regular way has for their calls. Milliseconds. */
+const lookEachMs = 1_000;
+const goneForMs = 10_000;
 /** A WebSocket ends at the next whole packet, after 250 ms at the latest. */
 const closesWithinMs = 2_000;
 const roles = ['offerer', 'answerer'] as const;
@@ -40,6 +43,42 @@ export class Recovery {
     liveness.onBack((lost) => {
       if (lost) this.#guard('restore', this.#restore());
     });
+    this.#watch(this.#addresses());
+  }
+
+  /**
+   * Whoever takes over goes by the index in Redis, which can be lost together with an instance: each instance looks after the calls of its
+   * own browsers besides, once that instance has been gone for a while. What was handled already does not change again.
+   */
+  #watch(before: ReadonlySet<Address>): void {
+    this.#deps.clock.after(lookEachMs, () => {
+      if (this.#closed) return;
+      const now = this.#deps.cluster.liveness.mayAct() ? this.#addresses() : before;
+      for (const address of before) {
+        if (now.has(address)) continue;
+        this.#deps.clock.after(goneForMs, () => {
+          if (!this.#closed && !this.#deps.cluster.liveness.isLiving(address)) {
+            this.#guard('calls of an instance that is gone', this.#dropKnown(this.#knownOn(address), address));
+          }
+        });
+      }
+      this.#watch(now);
+    });
+  }
+
+  #addresses(): ReadonlySet<Address> {
+    return new Set(this.#deps.cluster.liveness.living().map(({ address }) => address));
+  }
+
+  /** Calls of users who are connected here with a seat over there. */
+  #knownOn(address: Address): readonly Session[] {
+    const calls = new Map<string, Session>();
+    for (const connection of this.#deps.connections()) {
+      for (const session of this.#knownAt(connection, (seat) => seat?.at === address)) {
+        calls.set(session.callId, session);
+      }
+    }
+    return [...calls.values()];
   }
 
   /**
@@ -120,27 +159,48 @@ export class Recovery {
   /** Others have taken over what this instance held: it forgets that, and browsers with a seat come back as after a loss. */
   async #fenced(was: InstanceId, now: InstanceId): Promise<void> {
     const { store, signals, delivery, cluster } = this.#deps;
-    const seated = [...this.#seated()];
+    const { address } = cluster.liveness;
+    const seated: ConnectionHere[] = [];
+    const calls: Session[] = [];
+    for (const connection of this.#deps.connections()) {
+      const held = [...this.#knownAt(connection, (seat, ref) => isSocket(seat, ref))];
+      if (held.length > 0) seated.push(connection);
+      calls.push(...held);
+    }
     const sockets = seated.flatMap((connection) => connection.sockets());
     store.drop();
     for (const { transport } of seated) transport?.end(1001, 'going away');
     signals.fenced(was, now, seated.length);
     await this.#until(() => !sockets.some((ref) => delivery.isConnected(ref)), closesWithinMs);
-    // What was seated here after those who took over had looked.
-    await this.#persist(() => this.#drop(was, cluster.liveness.address, 'instance'));
+    // Those who took over left alone whose socket was still here then, and forgot the index; or something was seated after they had looked.
+    await this.#dropKnown(calls, address);
+    await this.#persist(() => this.#drop(was, address, 'instance'));
     await this.#persist(() => store.forget(was));
     await this.#restore();
   }
 
-  *#seated(): Iterable<ConnectionHere> {
-    for (const connection of this.#deps.connections()) {
-      const holds = connection.sockets().some((ref) => {
-        const user = connection.peer(ref.ns)?.user;
-        if (user === undefined) return false;
-        const known = this.#deps.store.knownOf(ref.ns, user);
-        return known.some(({ seats }) => roles.some((role) => isSocket(seats[role], ref)));
-      });
-      if (holds) yield connection;
+  /** Calls that are known here of this connection's users, by what is asked of a seat. */
+  *#knownAt(connection: ConnectionHere, is: (seat: SocketRef | null, ref: SocketRef) => boolean): Iterable<Session> {
+    for (const ref of connection.sockets()) {
+      const user = connection.peer(ref.ns)?.user;
+      if (user === undefined) continue;
+      for (const session of this.#deps.store.knownOf(ref.ns, user)) {
+        if (roles.some((role) => is(session.seats[role], ref))) yield session;
+      }
+    }
+  }
+
+  async #dropKnown(calls: readonly CallKey[], address: Address): Promise<void> {
+    for (let i = 0; i < calls.length; i += atOnce) {
+      await Promise.all(
+        calls
+          .slice(i, i + atOnce)
+          .map((key) =>
+            this.#persist(() => this.#dropIn(key, address, 'instance')).catch((error) =>
+              this.#deps.signals.internalError('a call of an instance that is gone', error),
+            ),
+          ),
+      );
     }
   }
 

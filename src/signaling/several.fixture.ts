@@ -51,7 +51,7 @@ export function several() {
   const seated = new Map<string, CallKey[]>();
   /** What was done to the store, and what was said to whom, in order. */
   const log: string[] = [];
-  const state = { mayAct: true, leads: true };
+  const state = { mayAct: true, leads: true, dropped: false, living: [here] as Address[] };
   const listeners: {
     dead?: Parameters<Liveness['onDead']>[0];
     fenced?: Parameters<Liveness['onFenced']>[0];
@@ -68,7 +68,6 @@ export function several() {
     get: async (key) => guarded(() => memory.get(key)),
     replace: async (before, after) => guarded(() => memory.replace(before, after)),
     delete: async (before) => guarded(() => memory.delete(before)),
-    bySocket: async (ref) => guarded(() => memory.bySocket(ref)),
     async *seatedAt(instance) {
       yield* guarded(() => seated.get(instance) ?? []);
     },
@@ -81,7 +80,12 @@ export function several() {
       log.push(`keep ${event} for ${session.users[role]}`);
       return { kept: true, session };
     },
-    drop: () => void log.push('drop'),
+    bySocket: async (ref) => guarded(() => (state.dropped ? [] : memory.bySocket(ref))),
+    knownOf: (ns, user) => (state.dropped ? [] : memory.knownOf(ns, user)),
+    drop() {
+      state.dropped = true;
+      log.push('drop');
+    },
     async restore() {
       guarded(() => null);
       log.push('restore');
@@ -119,8 +123,15 @@ export function several() {
       mayAct: () => state.mayAct,
       well: () => true,
       leads: () => state.leads,
-      living: () => [],
-      isLiving: () => true,
+      living: () =>
+        state.living.map((address) => ({
+          id: `${address}.1` as InstanceId,
+          address,
+          self: address === here,
+          info: {},
+          leaseAgeMs: 0,
+        })),
+      isLiving: (address) => state.living.includes(address),
       isLivingId: () => true,
       describe: () => undefined,
       renew: async () => undefined,
