@@ -40,7 +40,7 @@ export interface BedOptions {
   readonly legacyArgs?: readonly string[];
   readonly redisArgs?: readonly string[];
   /** A Redis of the test's own (Sentinel, Cluster) instead: instances reach it by themselves, no link stands between. */
-  readonly over?: string;
+  readonly over?: { readonly url: string; holderOf(key: string): Promise<RedisServer> };
 }
 
 export async function startBed({
@@ -77,7 +77,7 @@ export async function startBed({
       links.push(link);
       const process = await all.proxy(legacy.url, routes, [
         '--redis',
-        over ?? link.url,
+        over?.url ?? link.url,
         '--instance',
         name,
         ...args,
@@ -99,9 +99,9 @@ export async function startBed({
         const client = await connect(instance.url, user, { ns, ...options });
         clients.add(client);
         // Other instances learn of it a moment later: whoever called it before then would find nobody there.
-        if (seen && over === undefined) {
+        if (seen) {
           const key = `sigfig:presence:{${encodeURIComponent(ns)}|${encodeURIComponent(user)}}`;
-          const fields = async () => (await redis.ask('HKEYS', key)) as string[];
+          const fields = async () => (await ((await over?.holderOf(key)) ?? redis).ask('HKEYS', key)) as string[];
           await until(
             async () => (await fields()).some((one) => one.includes(String(client.socket.id))),
             `${user} is known to other instances`,

@@ -21,7 +21,7 @@ describe('Sentinel', () => {
   it('replaces the master: full service within 5 s of the new one, live calls go on, chat is untouched', async () => {
     const sentinels = await startSentinel();
     redis = sentinels;
-    bed = await startBed({ over: sentinels.url });
+    bed = await startBed({ over: { url: sentinels.url, holderOf: () => sentinels.master() } });
     const [one, two] = both(bed);
     const { a, b, conversationId } = await callBetween(bed, one, two, 'sentinel');
     const chatting = await chat(bed, one, two, 'sentinel');
@@ -49,26 +49,27 @@ describe('a Redis Cluster', () => {
   it('serves calls, and moves the slots of a live call, of its users and of the instances, with calls going on', async () => {
     const cluster = await startRedisCluster();
     redis = cluster;
-    bed = await startBed({ over: cluster.url });
+    bed = await startBed({ over: { url: cluster.url, holderOf: (key) => cluster.ownerOf(key) } });
     const [one, two] = both(bed);
     const { a, b, conversationId } = await callBetween(bed, one, two, 'slots');
     const chatting = await chat(bed, one, two, 'slots');
     const going = steady(conversationId, a, b);
     const kinds = new Map((await keysOf(cluster)).map((key) => [key.replace(/^[^{]*\{|\}[^}]*$/g, ''), key]));
     expect(kinds.size).toBeGreaterThan(3);
-    for (const key of kinds.values()) {
+    for (const [n, key] of [...kinds.values()].entries()) {
       const owner = await cluster.ownerOf(key);
       const to = cluster.nodes.find((node) => node.port !== owner.port);
       if (!to) throw new Error('a cluster of one');
       const move = await cluster.beginMove(key, to);
-      // Half-way: some keys of the slot are here, some there.
+      // Half-way: some keys of the slot are here, some there. What needs both waits until the move has ended.
       await move.migrate(1);
-      expect(await a.ask('call-renegotiate-offer', { conversationId, offer: 're' })).toEqual({ ok: true });
-      await b.next('call-renegotiate-offer');
+      const asked = a.ask('call-renegotiate-offer', { conversationId, offer: `re ${n}` });
       while ((await move.migrate()) > 0);
-      expect(await b.ask('call-renegotiate-answer', { conversationId, answer: 're' })).toEqual({ ok: true });
-      await a.next('call-renegotiate-answer');
       await move.finish();
+      expect(await asked).toEqual({ ok: true });
+      await b.next('call-renegotiate-offer');
+      expect(await b.ask('call-renegotiate-answer', { conversationId, answer: `re ${n}` })).toEqual({ ok: true });
+      await a.next('call-renegotiate-answer');
     }
     const { refused } = await going.stop();
     expect(refused).toBe(0);
@@ -80,7 +81,7 @@ describe('a Redis Cluster', () => {
   it('has each of its masters restarted, one after another: full service within 5 s of each', async () => {
     const cluster = await startRedisCluster();
     redis = cluster;
-    bed = await startBed({ over: cluster.url });
+    bed = await startBed({ over: { url: cluster.url, holderOf: (key) => cluster.ownerOf(key) } });
     const [one, two] = both(bed);
     const { a, b, conversationId } = await callBetween(bed, one, two, 'masters');
     const chatting = await chat(bed, one, two, 'masters');
