@@ -61,7 +61,12 @@ if (!testsOnly) {
 const runs = [runVitest('unit-and-integration')];
 if (!withoutBrowser) runs.push(runVitest('browser', ownNetwork()));
 if (!withoutBrowser && forVitest.length === 0) {
-  runs.push(runParity());
+  const shared = redisOfParity();
+  const paths = ['legacy', 'proxy-legacy', 'proxy-new', 'peeled', 'cluster'];
+  // Two instances with the rest, and three over WebSocket alone: polling differs in what a single instance does.
+  runs.push(runParity(['--path', paths.join(','), '--instances', '2']));
+  runs.push(runParity(['--path', 'legacy,cluster', '--instances', '3', '--transport', 'websocket']));
+  shared.end();
   // The same 300 in each run, so that a change is what makes them differ; `npm run parity:fuzz` plays new ones.
   runs.push(runOne('generated lifecycles', ['dist/parity/fuzz/cli.js', '--runs', '300', '--seed', '439290']));
   runs.push(runOne('planted faults', ['dist/parity/proof/cli.js']));
@@ -87,11 +92,11 @@ function ownNetwork() {
   return possible && spawnSync(enter[0], [...enter.slice(1), 'true']).status === 0 ? enter : [];
 }
 
-/** Every scenario on every path and transport; each play counts as one test. */
-function runParity() {
+/** Every scenario on these paths and transports; each play counts as one test. */
+function runParity(args) {
   const folder = mkdtempSync(join(tmpdir(), 'sigfig-parity-'));
   try {
-    const done = spawnSync(process.execPath, [join(root, 'dist/parity/cli.js'), 'run', '--report', folder], {
+    const done = spawnSync(process.execPath, [join(root, 'dist/parity/cli.js'), 'run', ...args, '--report', folder], {
       cwd: root,
       stdio: 'inherit',
       env,
@@ -104,6 +109,22 @@ function runParity() {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The runner starts a redis-server itself; where there is none but Docker, it gets one from there by its URL. */
+function redisOfParity() {
+  const nothing = { end: () => undefined };
+  if (env.REDIS_URL || env.REDIS_SERVER_PATH) return nothing;
+  const docker = (...args) => spawnSync('docker', args, { encoding: 'utf8' }).stdout?.trim() ?? '';
+  const id = docker('run', '--detach', '--rm', '--publish', '127.0.0.1::6379', 'redis:7');
+  if (!id) return nothing;
+  env.REDIS_URL = `redis://${docker('port', id, '6379/tcp').split('\n')[0]}`;
+  return {
+    end() {
+      delete env.REDIS_URL;
+      docker('rm', '--force', id);
+    },
+  };
 }
 
 /** A command that is one test by itself. */
