@@ -252,11 +252,8 @@ describe('an instance that leaves', () => {
 });
 
 describe('Redis that is back', () => {
-  it('gets what this instance knows only where it lost what it had, as soon as it may act', async () => {
+  it('gets what this instance knows, as soon as that may act', async () => {
     const the = world();
-    the.listeners.back?.(false);
-    await the.advance(1_000);
-    expect(the.log).toEqual([]);
     the.state.mayAct = false;
     the.listeners.back?.(true);
     await the.advance(1_000);
@@ -264,5 +261,20 @@ describe('Redis that is back', () => {
     the.state.mayAct = true;
     await the.advance(250);
     expect(the.log).toEqual(['restore']);
+  });
+
+  it('gets it again where it lost what it had, and every ten seconds at most where that is not known', async () => {
+    const the = world();
+    const back = async (lost: boolean, later: number): Promise<number> => {
+      await the.advance(later);
+      the.listeners.back?.(lost);
+      await the.advance(0);
+      return the.log.length;
+    };
+    expect(await back(false, 0)).toBe(1);
+    expect(await back(false, 9_999)).toBe(1);
+    expect(await back(true, 0)).toBe(2);
+    expect(await back(false, 9_999)).toBe(2);
+    expect(await back(false, 1)).toBe(3);
   });
 });

@@ -26,6 +26,8 @@ const retryMs = 250;
 /** How often it is looked for instances that are gone, and how long the regular way has for their calls. Milliseconds. */
 const lookEachMs = 1_000;
 const goneForMs = 10_000;
+/** Where nothing is known to be lost; a Redis that is in and out of reach is not given every session each time. Milliseconds. */
+const restoreEachMs = 10_000;
 /** A WebSocket ends at the next whole packet, after 250 ms at the latest. */
 const closesWithinMs = 2_000;
 const roles = ['offerer', 'answerer'] as const;
@@ -33,6 +35,7 @@ const roles = ['offerer', 'answerer'] as const;
 export class Recovery {
   readonly #deps: RecoveryDeps;
   #closed = false;
+  #restoredAt = Number.NEGATIVE_INFINITY;
 
   /** Listens from here on. */
   constructor(deps: RecoveryDeps) {
@@ -41,7 +44,11 @@ export class Recovery {
     liveness.onDead((dead, address) => this.#recover(dead, address));
     liveness.onFenced((was, now) => this.#guard('fenced', this.#fenced(was, now)));
     liveness.onBack((lost) => {
-      if (lost) this.#guard('restore', this.#restore());
+      // A server that took over from another may lack the last moment of it, which nothing tells.
+      const now = deps.clock.now();
+      if (!lost && now - this.#restoredAt < restoreEachMs) return;
+      this.#restoredAt = now;
+      this.#guard('restore', this.#restore());
     });
     this.#watch(this.#addresses());
   }
