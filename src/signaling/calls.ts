@@ -163,7 +163,9 @@ export class Calls {
       const saved = await writing.catch((error) => {
         if (error instanceof Unavailable && error.late) {
           late = error.late.then(async (made) => {
-            if (made) await this.#run(key, before, result, event, undefined, found, undefined);
+            if (!made) return;
+            const kept = made === true ? undefined : (made.kept as Saved['kept']);
+            await this.#run(key, before, result, event, undefined, found, kept);
           });
         }
         throw error;
