@@ -85,9 +85,9 @@ export class Inbox {
       store.heard(told, callId, version, session === 'ask' ? undefined : session);
       this.#told.add(k, callId);
     }
-    // What was sent before its end and comes after it is about nothing any more.
-    if (session !== null && ended.last(k) === callId) return;
-    for (const emit of emits) this.#emit(told, emit);
+    // What was sent before its end and comes after it is about nothing any more, but for devices that ring: nobody else tells them.
+    const over = session !== null && ended.last(k) === callId;
+    for (const emit of emits) if (!over || emit.event === 'call-ended') this.#emit(told, emit);
   }
 
   #emit(told: Told, { to, event, arg, seat }: Emit): void {

@@ -287,7 +287,8 @@ export class Ownership {
   #isOver(k: string, event: string): boolean {
     const told = this.told.last(k);
     const ended = this.ended.last(k);
-    if (ended !== null) return told === null || told === ended;
+    // Candidates trail in behind an end; whatever else comes may be about a call that began at the legacy since, over another instance.
+    if (ended !== null) return event === 'ice-candidate' && (told === null || told === ended);
     return told === null && event === 'ice-candidate' && this.#endedAtLegacy.last(k) !== null;
   }
 }
