@@ -3,7 +3,7 @@
 import type { Clock } from '../base/clock.js';
 import type { SocketRef, UserId } from '../base/ids.js';
 import type { InboundEvent } from '../base/service.js';
-import { Unavailable, Unreadable } from '../base/unavailable.js';
+import { type Late, Unavailable, Unreadable } from '../base/unavailable.js';
 import type { CallEvent, CallKey, Role, Session, Step } from '../call/session.js';
 import { step } from '../call/step.js';
 import type { Cluster } from '../cluster/cluster.js';
@@ -18,6 +18,9 @@ import { type Told, write } from './told.js';
 const mostConflicts = 64;
 /** A change of which it is not known whether it was made keeps the next one waiting so long. */
 const mostWaitMs = 2_000;
+/** As long as it would ring, and then be ended. */
+const mostTakingBackMs = 60_000;
+const takeBackAgainMs = 500;
 
 export interface CallsDeps {
   readonly store: SessionStore;
@@ -162,15 +165,14 @@ export class Calls {
       const found = this.#find(key, result, known);
       const saved = await writing.catch((error) => {
         if (error instanceof Unavailable && error.late) {
-          late = error.late.then(async (made) => {
-            if (!made) return;
-            const kept = made === true ? undefined : (made.kept as Saved['kept']);
-            await this.#run(key, before, result, event, undefined, found, kept);
-          });
+          late = error.late.then((made) =>
+            made ? this.#madeLate(made, key, before, result, event, found) : undefined,
+          );
         }
         throw error;
       });
-      if (saved.ok) {
+      if (saved.ok && before === null && result.session && asker?.over) late = this.#takeBack(key, result.session);
+      else if (saved.ok) {
         const inbound = asker?.over ? undefined : asker?.event;
         const running = this.#run(key, before, result, event, inbound, found, saved.kept);
         if (running) await running;
@@ -180,6 +182,38 @@ export class Calls {
       if (late) {
         late.catch((error) => this.#deps.signals.internalError('telling of a late change', error)).finally(done);
       } else done();
+    }
+  }
+
+  /** It was refused: the parties are told all the same of what has become of their call, but no call has begun. */
+  async #madeLate(
+    made: true | Late,
+    key: CallKey,
+    before: Session | null,
+    result: Step,
+    event: CallEvent,
+    found: Whereabouts,
+  ): Promise<void> {
+    const after = result.session;
+    if (before === null && after) return this.#takeBack(key, after);
+    // Another instance has ended it meanwhile, and everybody was told.
+    if (this.#deps.ended.last(keyOf(key)) === (after ?? before)?.callId) return;
+    const kept = made === true ? undefined : (made.kept as Saved['kept']);
+    await this.#run(key, before, result, event, undefined, found, kept);
+  }
+
+  /** Nobody was told of this call but that it did not begin. Where it has changed since, others know of it. */
+  async #takeBack(key: CallKey, session: Session): Promise<void> {
+    const { clock } = this.#deps;
+    for (const until = clock.now() + mostTakingBackMs; clock.now() < until; ) {
+      try {
+        await this.#write(key, session, null);
+        return;
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+        if (await error.late) return;
+      }
+      await new Promise<void>((resolve) => clock.after(takeBackAgainMs, resolve));
     }
   }
 

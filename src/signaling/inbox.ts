@@ -1,6 +1,6 @@
 // What other instances say of calls: what is known here of them is brought up to date before a browser of this instance hears
 // anything, in the order of sending and behind a change of our own that is being told. Knows no rule of a call.
-import type { CallKey, ServerEvent } from '../call/session.js';
+import type { CallKey, ServerEvent, Session } from '../call/session.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
 import { type Emit, read, type Told } from './told.js';
 import type { ToldCalls } from './told-calls.js';
@@ -83,11 +83,20 @@ export class Inbox {
       ended.add(k, callId);
     } else if (session !== undefined && ended.last(k) !== callId) {
       store.heard(told, callId, version, session === 'ask' ? undefined : session);
-      this.#told.add(k, callId);
+      // Another device has answered: of that call's end this instance is not told any more.
+      if (emits.some(isEnd) && !this.#isSeated(session)) this.#told.ended(k, callId);
+      else this.#told.add(k, callId);
     }
     // What was sent before its end and comes after it is about nothing any more, but for devices that ring: nobody else tells them.
     const over = session !== null && ended.last(k) === callId;
     for (const emit of emits) if (!over || emit.event === 'call-ended') this.#emit(told, emit);
+  }
+
+  #isSeated(session: Session | 'ask'): boolean {
+    if (session === 'ask') return false;
+    const { address } = this.#deps.cluster.liveness;
+    // It is checked by who keeps it.
+    return session.seats?.offerer?.at === address || session.seats?.answerer?.at === address;
   }
 
   #emit(told: Told, { to, event, arg, seat }: Emit): void {
@@ -108,3 +117,5 @@ export class Inbox {
     }
   }
 }
+
+const isEnd = ({ event }: Emit): boolean => event === 'call-ended';

@@ -6,12 +6,13 @@ import type { CallKey, Sender } from '../call/session.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { Accepting } from './accepting.js';
 import { type Answers, answerWithinMs } from './answers.js';
+import type { Shared } from './asking.js';
 import { type Asker, keyOf } from './calls.js';
 import type { Command } from './commands.js';
 import { whoseOf } from './deliver.js';
 import type { EarlyCandidates } from './early.js';
 import type { Offers } from './offers.js';
-import type { Ownership, Shared } from './ownership.js';
+import type { Ownership } from './ownership.js';
 import type { Tracked } from './tracked.js';
 
 /** Until an offer is answered: its ticket takes 2 s at most. */

@@ -7,11 +7,12 @@ import { refusals } from '../call/refusals.js';
 import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
+import type { Shared } from './asking.js';
 import { type Asker, type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Command } from './commands.js';
 import { whoseOf } from './deliver.js';
 import type { EarlyCandidates } from './early.js';
-import type { OfferRoute, Ownership, Shared } from './ownership.js';
+import type { OfferRoute, Ownership } from './ownership.js';
 
 export type OfferOutcome =
   | { readonly kind: 'stepped'; readonly step: Step }

@@ -8,9 +8,9 @@ import type { Memberships } from '../identity/identity.js';
 import { decide } from '../routing/decide.js';
 import { type Group, groups, type Wanted } from '../routing/route.js';
 import type { RouteTable } from '../routing/table.js';
-import type { Found } from '../store/store.js';
 import { type Accepting, AcceptingOffers } from './accepting.js';
 import type { WantedRelays } from './asked.js';
+import { Asking, type Shared } from './asking.js';
 import { type CallsDeps, keyOf } from './calls.js';
 import { Claims, type ClaimsDeps } from './claims.js';
 import { readCommand } from './commands.js';
@@ -29,14 +29,6 @@ export interface OwnershipDeps extends Omit<CallsDeps, 'ended'> {
 
 /** An offer whose serving never starts (its transport broke) must not hold its claim. */
 const acceptingAtMost = 30_000;
-
-/** What the other instances have of a conversation. `claim`: this instance claimed it for the legacy, under that name. */
-export interface Shared extends Found {
-  readonly claim?: string;
-}
-
-/** An event is held so long at most until that is known. */
-const askAtMost = 1_000;
 
 /** The call that an event names; undefined where its payload names none. */
 export function callOf(event: Pick<InboundEvent, 'peer'>, conversationId: string | undefined): CallKey | undefined {
@@ -62,7 +54,8 @@ export class Ownership {
   /** What trails in for a call that ended at the legacy is not ahead of anything. */
   readonly #endedAtLegacy: EndedCalls;
   /** Calls of the new path on other instances, as far as they ring here. */
-  readonly told = new ToldCalls();
+  readonly told: ToldCalls;
+  readonly #asking: Asking;
   readonly #elsewhere: Elsewhere;
   readonly #quiet: Quiet;
   readonly #deps: OwnershipDeps;
@@ -71,6 +64,8 @@ export class Ownership {
     this.#deps = deps;
     this.#elsewhere = new Elsewhere(deps);
     this.#quiet = new Quiet(deps);
+    this.#asking = new Asking(deps);
+    this.told = new ToldCalls(deps.clock, (key) => this.#asking.forget(key));
     this.ended = new EndedCalls(deps.clock, (key, callId) => this.told.ended(key, callId));
     this.#endedAtLegacy = new EndedCalls(deps.clock);
     this.claims = new Claims({ ...deps, ended: this.#endedAtLegacy, shared: sharedClaims(deps) });
@@ -88,6 +83,7 @@ export class Ownership {
     const opens = event.name === 'call-offer';
     if (this.claims.has(k, opens) || this.accepting.has(k)) return null;
     if (!opens && this.#isOver(k, event.name)) return null;
+    if (event.name === 'ice-candidate' && this.#asking.last(k) !== null) return null;
     const { liveness } = cluster;
     if (!liveness.mayAct() || !liveness.well() || this.#quiet.in(key.ns)) return null;
     if (!opens) return 'look';
@@ -97,24 +93,7 @@ export class Ownership {
 
   /** Undefined where the answer does not come in time. @throws Unreadable */
   async ask(what: 'look' | 'claim', key: CallKey): Promise<Shared | undefined> {
-    const { store, clock, newId } = this.#deps;
-    const id = newId();
-    const asked: Promise<Shared> =
-      what === 'look'
-        ? store.look(key)
-        : store.claim(key, id).then((session) => ({ session, claimed: false, ended: null, claim: id }));
-    return new Promise((resolve, reject) => {
-      // A claim that comes too late holds all the same.
-      const inTime = what === 'claim' ? { session: null, claimed: false, ended: null, claim: id } : undefined;
-      const timer = clock.after(askAtMost, () => resolve(inTime));
-      asked
-        .catch((error) => {
-          if (error instanceof Unavailable) return inTime;
-          throw error;
-        })
-        .then(resolve, reject)
-        .finally(() => timer.cancel());
-    });
+    return this.#asking.ask(what, key);
   }
 
   /** An offer is about to go to the legacy after all. Undefined where nobody could answer. */
@@ -153,18 +132,19 @@ export class Ownership {
     return this.claims.observed(keyOf(key), event);
   }
 
-  /** No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. */
+  /**
+   * No session, none just ended, and an offer would be served here: a candidate that runs ahead of its offer. Where nobody could be
+   * asked it is taken for one only if its offer would go to the legacy then, which gets it too.
+   */
   isEarly(key: CallKey, user: UserId, shared: Shared | undefined): boolean {
     const k = keyOf(key);
     const peeked = this.#deps.store.peek(key);
     const none = peeked === null || (peeked === undefined && !shared?.session && this.#knownCall(key, user) === null);
-    return (
-      none &&
-      !shared?.ended &&
-      this.ended.last(k) === null &&
-      this.#endedAtLegacy.last(k) === null &&
-      this.#deps.routes().wants(key.ns, 'call-offer', key.conversationId, user).path === 'new'
-    );
+    if (!none || shared?.ended || this.ended.last(k) !== null || this.#endedAtLegacy.last(k) !== null) return false;
+    const { wanted, fallback } = this.offerRoute(key, user);
+    if (wanted.path !== 'new') return false;
+    const unanswered = peeked === undefined && !shared && !this.accepting.has(k) && this.#asking.last(k) !== 'nothing';
+    return !unanswered || fallback;
   }
 
   /** What the table in force says of this user's offer. */
@@ -237,6 +217,7 @@ export class Ownership {
   /** The new path begins to accept an offer. */
   accept(key: CallKey): Accepting {
     this.claims.forgetGuess(keyOf(key));
+    this.#asking.forget(keyOf(key));
     const accepting = this.accepting.add(key);
     const timer = this.#deps.clock.after(acceptingAtMost, () => accepting.done());
     void accepting.settled.then(() => timer.cancel());
@@ -258,6 +239,7 @@ export class Ownership {
   sweep(): void {
     this.ended.sweep();
     this.#endedAtLegacy.sweep();
+    this.told.sweep();
     this.claims.sweep();
   }
 
@@ -273,14 +255,24 @@ export class Ownership {
     if (this.accepting.has(k)) return 'claimed-new';
     if (peeked === null) return null;
     if (shared) return shared.session ? 'session' : shared.claimed ? 'claimed-legacy' : null;
-    return this.#knownCall(key, event.peer.user) === null ? null : 'session';
+    const { user } = event.peer;
+    // What only rang here may be over, of which nobody tells: it keeps no offer from the legacy.
+    const told = event.name !== 'call-offer' || this.#wants(key, user).path === 'new';
+    return (told ? this.#knownCall(key, user) : this.#seatedCall(key, user)) === null ? null : 'session';
   }
 
   /** The call of the new path that this instance knew of when it could be asked for last. */
   #knownCall(key: CallKey, user: UserId | undefined): string | null {
-    const { ns, conversationId } = key;
+    return this.#seatedCall(key, user) ?? this.told.last(keyOf(key));
+  }
+
+  #seatedCall({ ns, conversationId }: CallKey, user: UserId | undefined): string | null {
     const seated = user === undefined ? [] : this.#deps.store.knownOf(ns, user);
-    return seated.find((s) => s.conversationId === conversationId)?.callId ?? this.told.last(keyOf(key));
+    return seated.find((s) => s.conversationId === conversationId)?.callId ?? null;
+  }
+
+  #wants({ ns, conversationId }: CallKey, user: UserId | undefined): Wanted {
+    return this.#deps.routes().wants(ns, 'call-offer', conversationId, user);
   }
 
   /** What comes in is about a call that ended lately, as far as this instance was told. */

@@ -2,9 +2,8 @@
 // same is told to everybody else, and nothing is lost that can be done later.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import { Unavailable } from '../base/unavailable.js';
 import { tagOf } from '../redis/keys.js';
-import { acked, answer, connected, fails, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+import { acked, connected, fails, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
 
 const unavailable = { ok: false, error: 'Signaling is unavailable, try again' };
 
@@ -19,57 +18,6 @@ afterAll(async () => {
   await server.close();
 });
 beforeEach(() => two.reset());
-
-describe('a change whose reply is lost', () => {
-  it('is refused in time, and told to the others once it is known to be made', async () => {
-    const { a } = two;
-    const { alice, bob } = await connected(two);
-    let know!: (made: boolean) => void;
-    a.breaks.set('replace', async (make) => {
-      await make();
-      throw new Unavailable('the reply is lost', new Promise((resolve) => (know = resolve)));
-    });
-    const asked = alice.emit('call-renegotiate-offer', { offer: 'again' });
-    expect(await acked(asked)).toEqual(unavailable);
-    expect(alice.names).toEqual(['call-answer', 'error']);
-    a.breaks.clear();
-    // Nothing else is decided on this call before that is known.
-    const end = alice.emit('call-end');
-    expect(bob.names).toEqual(['call-offer']);
-    know(true);
-    await hears(bob, 'call-offer', 'call-renegotiate-offer', 'call-ended');
-    expect(await acked(end)).toEqual({ ok: true });
-    expect(asked.acks).toEqual([unavailable]);
-    expect(alice.names).toEqual(['call-answer', 'error']);
-  });
-
-  it('is told to nobody where it was not made', async () => {
-    const { a } = two;
-    const { alice, bob } = await connected(two);
-    a.breaks.set('replace', async () => {
-      throw new Unavailable('away', Promise.resolve(false));
-    });
-    expect(await acked(alice.emit('call-renegotiate-offer', { offer: 'again' }))).toEqual(unavailable);
-    a.breaks.clear();
-    expect(await acked(alice.emit('call-renegotiate-offer', { offer: 'again' }))).toEqual({ ok: true });
-    await hears(bob, 'call-offer', 'call-renegotiate-offer');
-  });
-
-  it('rings for an offer that was refused', async () => {
-    const { a, b } = two;
-    const alice = a.connect('alice', 'alice-1');
-    const bob = b.connect('bob', 'bob-1');
-    await present(two, alice, bob);
-    a.breaks.set('create', async (make) => {
-      await make();
-      throw new Unavailable('the reply is lost', Promise.resolve(true));
-    });
-    expect(await acked(alice.emit('call-offer', offer))).toEqual(unavailable);
-    await hears(bob, 'call-offer');
-    expect(await acked(bob.emit('call-answer', answer))).toEqual([]);
-    await hears(alice, 'error', 'call-answer');
-  });
-});
 
 describe('a store that does not answer', () => {
   it('has every event refused within two seconds, once, and what it does in the end is told', async () => {

@@ -13,10 +13,14 @@ export interface QuietDeps {
 /** Longer than a lease, than an offer under way, and than a call that was lost with its instances waits for its users. */
 const QUIET_MS = 90_000;
 
+/** They tell of themselves each second, and what they tell is put together for whoever asks. */
+const LOOK_MS = 250;
+
 export class Quiet {
   readonly #deps: QuietDeps;
   #table: RouteTable | undefined;
   #since = 0;
+  #lookedAt = 0;
 
   constructor(deps: QuietDeps) {
     this.#deps = deps;
@@ -27,19 +31,26 @@ export class Quiet {
    * another word between, that it has that version too and no call of the new path.
    */
   in(ns: string): boolean {
-    const { cluster, routes, clock } = this.#deps;
-    const table = routes();
-    const now = clock.now();
-    const all = cluster.liveness.living();
-    const version = all.find(({ self }) => self)?.info.routesVersion;
-    const quiet =
-      typeof version === 'number' && all.every(({ info }) => info.routesVersion === version && callsOf(info) === 0);
-    if (table !== this.#table || !quiet) {
+    const table = this.#deps.routes();
+    if (table.mode(ns, 'call-offer') !== 'legacy') return false;
+    const now = this.#deps.clock.now();
+    if (table !== this.#table) {
       this.#table = table;
       this.#since = now;
-      return false;
     }
-    return now - this.#since >= QUIET_MS && table.mode(ns, 'call-offer') === 'legacy';
+    if (Math.abs(now - this.#lookedAt) >= LOOK_MS) {
+      this.#lookedAt = now;
+      if (!this.#isQuiet()) this.#since = now;
+    }
+    return now - this.#since >= QUIET_MS;
+  }
+
+  #isQuiet(): boolean {
+    const all = this.#deps.cluster.liveness.living();
+    const version = all.find(({ self }) => self)?.info.routesVersion;
+    return (
+      typeof version === 'number' && all.every(({ info }) => info.routesVersion === version && callsOf(info) === 0)
+    );
   }
 }
 

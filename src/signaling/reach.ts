@@ -176,7 +176,7 @@ export class Reach {
     if ('socket' in to) return;
     // Who could not be asked for is looked for by every instance among its own.
     const all = sockets ?? this.#deps.delivery.socketsOf(ns, to.user);
-    if (sockets === null) out.everybody.push({ to, event, arg });
+    if (sockets === null) out.toEverybody({ to, event, arg });
     for (const ref of all) {
       if (to.except.some((e) => e.id === ref.id && e.connection === ref.connection)) continue;
       this.#emit(ref, event, arg, out);
@@ -243,14 +243,13 @@ export class Reach {
   }
 
   #flush(out: Outbox, call: Session, session?: Session | null | 'ask'): void {
-    if (out.isEmpty) return;
+    const { byAddress, everybody } = out;
+    if (!byAddress && !everybody) return;
     const { broker } = this.#deps.cluster;
     const { ns, conversationId, callId, version } = call;
     const told = { ns, conversationId, callId, version, ...(session === undefined ? {} : { session }) };
-    for (const [at, emits] of out.byAddress) broker.send(at, { topic: 'call', body: write({ ...told, emits }) });
-    if (out.everybody.length > 0) {
-      broker.sendAll({ topic: 'call', body: write({ ...told, emits: out.everybody }) });
-    }
+    for (const [at, emits] of byAddress ?? []) broker.send(at, { topic: 'call', body: write({ ...told, emits }) });
+    if (everybody) broker.sendAll({ topic: 'call', body: write({ ...told, emits: everybody }) });
   }
 }
 
@@ -258,18 +257,22 @@ type EmitEffect = Extract<Effect, { kind: 'emit' }>;
 
 /** What one step has for each other instance. */
 class Outbox {
-  readonly byAddress = new Map<Address, Emit[]>();
-  readonly everybody: Emit[] = [];
-
-  get isEmpty(): boolean {
-    return this.byAddress.size === 0 && this.everybody.length === 0;
-  }
+  /** Alone there is never anything. */
+  byAddress: Map<Address, Emit[]> | undefined;
+  everybody: Emit[] | undefined;
 
   note(at: Address): void {
+    this.byAddress ??= new Map();
     if (!this.byAddress.has(at)) this.byAddress.set(at, []);
   }
 
+  toEverybody(emit: Emit): void {
+    this.everybody ??= [];
+    this.everybody.push(emit);
+  }
+
   add(at: Address, ref: SocketRef, event: string, arg: unknown, seat?: Role): void {
+    this.byAddress ??= new Map();
     const emits = this.byAddress.get(at);
     if (!emits) {
       this.byAddress.set(at, [{ to: [ref], event, arg, seat }]);

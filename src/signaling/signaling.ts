@@ -15,6 +15,7 @@ import type { CallKey, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { Answers, answerWithinMs } from './answers.js';
+import type { Shared } from './asking.js';
 import { type Asker, Calls, keyOf } from './calls.js';
 import { Comings } from './comings.js';
 import { type CommandName, readCommand, toCallEvent } from './commands.js';
@@ -25,7 +26,7 @@ import { Lanes } from './lanes.js';
 import type { LegacyCalls } from './live-calls.js';
 import { Offering } from './offering.js';
 import { Offers } from './offers.js';
-import { callOf, Ownership, type OwnershipDeps, type Shared } from './ownership.js';
+import { callOf, Ownership, type OwnershipDeps } from './ownership.js';
 import { PeeledRelays } from './peeled.js';
 import { untracked } from './tracked.js';
 
