@@ -1,6 +1,6 @@
 // Asks Redis until it answers, for as long as a browser can wait. Knows nothing of what is asked but that a change carries the id of its
 // operation, so that it can be asked again when its reply was lost, and can be called off for ever.
-import { Unavailable } from '../base/unavailable.js';
+import { type Late, Unavailable } from '../base/unavailable.js';
 import { type Redis, RedisAway } from '../redis/redis.js';
 
 /** Refused within 2 s, whatever hangs: what was asked then has 400 ms to be said. */
@@ -10,10 +10,10 @@ const PAUSE = 60;
 export interface Attempts {
   /**
    * `send` is called again, with `again`, while Redis is away. `settle`: of a change, whether it was executed, so that it never will be
-   * where it was not.
+   * where it was not, and what it answers.
    * @throws Unavailable; what `send` throws but RedisAway
    */
-  run<T>(send: (again: boolean) => Promise<T>, settle?: () => Promise<boolean>): Promise<T>;
+  run<T>(send: (again: boolean) => Promise<T>, settle?: () => Promise<boolean | Late>): Promise<T>;
   /** Resolves with whether it was executed, once Redis says so; false when all is over. */
   close(): void;
 }
@@ -29,7 +29,7 @@ export function attempts(redis: Redis, mayAct: () => boolean): Attempts {
   });
 
   /** As many as were under way when Redis went away, which the connection bounds; the lease is over after 2 s of that. */
-  async function late(settle: () => Promise<boolean>): Promise<boolean> {
+  async function late(settle: () => Promise<boolean | Late>): Promise<boolean | Late> {
     for (;;) {
       if (closed) return false;
       try {

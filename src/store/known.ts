@@ -9,6 +9,8 @@ interface Known {
   /** Another instance has changed it since, and did not say to what. */
   stale: boolean;
   readonly seated: boolean;
+  /** When it was last said to be so; milliseconds since the epoch. */
+  readonly at: number;
   /** Of one without a seat here: when it is forgotten; milliseconds since the epoch. */
   readonly until: number;
   /** The life under which the index of seats has it. */
@@ -105,8 +107,16 @@ export class KnownSessions {
     return this.#found(this.#byUser.get(userText(ns, user))).map(({ session }) => session);
   }
 
-  seated(): readonly Session[] {
-    return [...this.#sessions.values()].filter(({ seated }) => seated).map(({ session }) => session);
+  /** With a seat here; of the last so many milliseconds. */
+  seated(within = Number.POSITIVE_INFINITY): readonly Session[] {
+    const since = this.#now() - within;
+    return [...this.#sessions.values()].filter(({ seated, at }) => seated && at > since).map(({ session }) => session);
+  }
+
+  /** That call was said to be so within the last so many milliseconds: then the newest that is known of it. */
+  within(session: Session, ms: number): Session | undefined {
+    const known = this.#sessions.get(keyText(session));
+    return known?.session.callId === session.callId && known.at > this.#now() - ms ? known.session : undefined;
   }
 
   isIndexed(session: Session, id: InstanceId): boolean {
@@ -141,7 +151,8 @@ export class KnownSessions {
     // Of the others only an offer can become a call of this instance.
     if (!seated && session.state !== 'OFFERING') return;
     const indexed = before?.session.callId === session.callId ? before.indexed : undefined;
-    this.#sessions.set(key, { session, stale: false, seated, until: this.#now() + HEARD_MS, indexed });
+    const at = this.#now();
+    this.#sessions.set(key, { session, stale: false, seated, at, until: at + HEARD_MS, indexed });
     if (!seated) {
       this.#heard.add(key);
       const [oldest] = this.#heard;

@@ -1,19 +1,23 @@
 // One conversation in Redis: its keys, its scripts, and what is made of their answers. Knows nothing of indexes and of other calls.
 
-import { Unavailable, Unreadable } from '../base/unavailable.js';
+import { createHash } from 'node:crypto';
+import { type Late, Unavailable, Unreadable } from '../base/unavailable.js';
 import type { CallKey, Session } from '../call/session.js';
 import { tagOf } from '../redis/keys.js';
 import { type Redis, RedisRefused, type Script } from '../redis/redis.js';
-import { readSession } from './format.js';
+import { readSession, writeSession } from './format.js';
 import type { KnownSessions } from './known.js';
 import * as scripts from './redis-scripts.js';
 
 /** An operation that was called off can still be on a connection that was given up: until Redis has surely read that. */
-const VOID_MS = 600_000;
+export const VOID_MS = 600_000;
+/** As long as it is known that a call has ended. */
+const DISCARDED_MS = 60_000;
 
 export class RedisCall {
   readonly #redis: Redis;
   readonly #known: KnownSessions;
+  readonly #marks = new WeakMap<Session, string>();
 
   constructor(redis: Redis, known: KnownSessions) {
     this.#redis = redis;
@@ -65,6 +69,7 @@ export class RedisCall {
   inForce(key: CallKey, format = '', text = ''): Session {
     const session = readSession(key, format, text);
     if (typeof session === 'string') throw new Unreadable(this.keys(key).session, session);
+    this.#marks.set(session, markOf(text));
     this.#known.inForce(session);
     return session;
   }
@@ -82,20 +87,37 @@ export class RedisCall {
     return this.gone(key);
   }
 
-  /** Whether an operation was executed; otherwise it never will be. */
-  settle(key: CallKey, op: string, then: (made: boolean) => void): () => Promise<boolean> {
-    const { session, ended, void: called } = this.keys(key);
+  /** As it is to be stored: its text, and the mark by which the next change finds that it is still this one. */
+  written(session: Session): readonly [text: string, mark: string] {
+    const text = writeSession(session);
+    const mark = markOf(text);
+    this.#marks.set(session, mark);
+    return [text, mark];
+  }
+
+  /** Of a session that was read, written, or came in a message: those are equal where their texts are. */
+  mark(session: Session): string {
+    return this.#marks.get(session) ?? this.written(session)[1];
+  }
+
+  /** Whether an operation was executed, and then what it gave; otherwise it never will be. */
+  settle<T extends boolean | Late>(
+    key: CallKey,
+    op: string,
+    then: (made: boolean, given: readonly string[]) => T,
+  ): () => Promise<T> {
+    const { session, ended, void: called, given } = this.keys(key);
     return async () => {
-      const made = (await this.#redis.run(scripts.settle, [session, ended, called], [op, VOID_MS])) === 1;
-      then(made);
-      return made;
+      const answer = await this.#redis.run(scripts.settle, [session, ended, called, given], [op, VOID_MS]);
+      const [made, ...items] = Array.isArray(answer) ? (answer as unknown[]) : [];
+      return then(made === 1, items.map(String));
     };
   }
 
   /** Whatever stands there. */
   async discard(key: CallKey): Promise<void> {
-    const { keptFor, ...keys } = this.keys(key);
-    await this.#redis.call('DEL', ...Object.values(keys), ...Object.values(keptFor));
+    const { keptFor, void: called, ...keys } = this.keys(key);
+    await this.#redis.run(scripts.discard, [called, ...Object.values(keys), ...Object.values(keptFor)], [DISCARDED_MS]);
   }
 
   #meant(key: CallKey, error: unknown): unknown {
@@ -104,3 +126,6 @@ export class RedisCall {
       : error;
   }
 }
+
+/** Enough that no two changes of one session have the same. */
+const markOf = (text: string): string => createHash('sha1').update(text).digest('base64url').slice(0, 16);

@@ -6,7 +6,7 @@ import { Unavailable, Unreadable } from '../base/unavailable.js';
 import type { Role, Session } from '../call/session.js';
 import { type Redis, RedisAway, RedisRefused } from '../redis/redis.js';
 import type { Attempts, Background } from './attempts.js';
-import { FORMAT, LETTERS, ROLES, readKept, writeKept, writeSession } from './format.js';
+import { FORMAT, LETTERS, ROLES, readKept, writeKept } from './format.js';
 import type { KnownSessions } from './known.js';
 import type { RedisCall } from './redis-call.js';
 import { awaited, type RedisIndex, TTL } from './redis-index.js';
@@ -15,6 +15,11 @@ import type { Kept, SessionStore } from './store.js';
 
 /** How long it is known that a call has ended; as the port says. */
 const ENDED_MS = 60_000;
+/**
+ * A call that this instance was told of within it is written again where Redis lost it: had it ended since, `ended` would be there. Longer ago
+ * it may have ended without this instance hearing of it.
+ */
+export const RECENT_MS = ENDED_MS - 10_000;
 /** A seat is held for 10 s. */
 const KEPT_MS = 60_000;
 
@@ -28,6 +33,8 @@ export interface ChangeParts {
   id(): InstanceId;
   isLivingId(id: InstanceId): boolean;
   unreadable(key: string, why: string): void;
+  /** Redis lost what it had, and gets everything again. */
+  restoring(): boolean;
 }
 
 export interface Changes extends Pick<SessionStore, 'create' | 'replace' | 'delete' | 'keep'> {
@@ -64,9 +71,18 @@ export function redisChanges(parts: ChangeParts): Changes {
     throw new RedisAway((faults[0] as RedisAway).message, sent);
   }
 
-  /** What Redis holds is older than what it has confirmed: a replica that was behind became the master. What is known counts. */
-  const fellBehind = (before: Session, now: Session | null): boolean =>
-    now !== null && now.callId === before.callId && now.version < before.version;
+  /**
+   * What Redis holds is older than what it has confirmed, or is not there: a replica that was behind became the master. What is known counts,
+   * and is written again. Whether that is done.
+   */
+  async function caughtUp(before: Session, [word, ...rest]: readonly string[]): Promise<Session | null | true> {
+    const last = known.within(before, parts.restoring() ? Number.POSITIVE_INFINITY : RECENT_MS);
+    const now = call.found(before, [word ?? '', ...rest]);
+    const behind = now
+      ? now.callId === before.callId && now.version < before.version
+      : word === 'gone' && last !== undefined;
+    return behind && (await changes.restore(last ?? before)) ? true : now;
+  }
 
   const changes: Changes = {
     async create(session) {
@@ -88,7 +104,7 @@ export function redisChanges(parts: ChangeParts): Changes {
             session,
             [keys.session, keys.ended, keys.claim, keys.void],
             [
-              ...[op, session.callId, session.version, writeSession(session), FORMAT, held(session)],
+              ...[op, session.callId, session.version, ...call.written(session), FORMAT, held(session)],
               ...[instanceOf(session), flag(session), TTL, id, ...dead],
             ],
           ),
@@ -97,7 +113,11 @@ export function redisChanges(parts: ChangeParts): Changes {
         const answer = await trying
           .run(
             write,
-            call.settle(session, op, (done) => (done ? made() : unmade())),
+            call.settle(session, op, (done) => {
+              if (done) made();
+              else unmade();
+              return done;
+            }),
           )
           .catch((error: unknown) => {
             if (!(error instanceof Unavailable && error.late)) unmade();
@@ -140,12 +160,15 @@ export function redisChanges(parts: ChangeParts): Changes {
               before,
               [keys.session, keys.ended, keys.void, keys.keptFor.offerer, keys.keptFor.answerer, keys.given],
               [
-                ...[op, before.callId, before.version, after.version, writeSession(after), FORMAT, held(after)],
-                ...[instanceOf(after), flag(after), TTL, letters(released)],
+                ...[op, before.callId, before.version, call.mark(before), after.version, ...call.written(after)],
+                ...[FORMAT, held(after), instanceOf(after), flag(after), TTL, letters(released)],
               ],
             ),
           ),
-        call.settle(before, op, (done) => done && made()),
+        call.settle(before, op, (done, items) => {
+          if (done) made();
+          return done && items.length > 0 ? { kept: keptOf(items) } : done;
+        }),
       );
       const [word, format, text, ...items] = answer;
       if (word === 'ended') {
@@ -153,9 +176,8 @@ export function redisChanges(parts: ChangeParts): Changes {
         return { replaced: true, session: null };
       }
       if (word !== 'done') {
-        const now = call.found(before, answer);
-        const again = fellBehind(before, now) && (await changes.restore(before));
-        return again ? changes.replace(before, after) : { replaced: false, session: now };
+        const now = await caughtUp(before, answer);
+        return now === true ? changes.replace(before, after) : { replaced: false, session: now };
       }
       made();
       // A repeat that finds a later one: it was made, and then came another change.
@@ -172,15 +194,17 @@ export function redisChanges(parts: ChangeParts): Changes {
             scripts.remove,
             before,
             [keys.session, keys.ended, keys.void, keys.keptFor.offerer, keys.keptFor.answerer, keys.given],
-            [op, before.callId, before.version, FORMAT, ENDED_MS],
+            [op, before.callId, before.version, call.mark(before), FORMAT, ENDED_MS],
           ),
-        call.settle(before, op, (done) => done && known.ended(before, before.callId)),
+        call.settle(before, op, (done) => {
+          if (done) known.ended(before, before.callId);
+          return done;
+        }),
       );
       const [word, instances = '', wasAwaited] = answer;
       if (word !== 'done') {
-        const now = call.found(before, answer);
-        const again = fellBehind(before, now) && (await changes.restore(before));
-        return again ? changes.delete(before) : { deleted: false, session: now };
+        const now = await caughtUp(before, answer);
+        return now === true ? changes.delete(before) : { deleted: false, session: now };
       }
       known.ended(before, before.callId);
       const lines = instances.split('\n').filter((line) => line !== '');
@@ -204,19 +228,24 @@ export function redisChanges(parts: ChangeParts): Changes {
     },
 
     async restore(session) {
-      const id = parts.id();
+      const seatOf = known.isSeated(session) ? parts.id() : undefined;
       const keys = call.keys(session);
-      const args = [session.callId, session.version, writeSession(session), FORMAT, held(session), id, flag(session)];
+      const args = [
+        ...[session.callId, session.version, ...call.written(session)],
+        ...[FORMAT, held(session), seatOf ?? '', flag(session), TTL],
+      ];
       try {
         const [made] = await trying.run(() =>
-          indexed(index.before(null, session, id), () =>
-            call.run(scripts.restore, session, [keys.session, keys.ended], [...args, TTL]),
+          indexed(index.before(null, session, seatOf), () =>
+            call.run(scripts.restore, session, [keys.session, keys.ended, keys.void], args),
           ),
         );
-        if (made === '1') known.indexed(session, id);
+        if (made === 'done' && seatOf !== undefined) known.indexed(session, seatOf);
         // Another instance knew a later one, or it is over.
-        else known.changed(session, session.callId, session.version + 1);
-        return made === '1';
+        else if (made !== 'done') known.changed(session, session.callId, session.version + 1);
+        if (made === 'over')
+          tidying.run(`over ${session.callId}`, () => index.after(session, [parts.id()], flag(session) === '1'));
+        return made === 'done';
       } catch (error) {
         // One call's trouble does not keep the others from coming back; whoever asks for it next meets it.
         if (error instanceof Unreadable) parts.unreadable(error.key, error.message);

@@ -19,6 +19,8 @@ export interface Instance {
   life: number;
   readonly id: InstanceId;
   mayAct: boolean;
+  /** Its clock goes on by so many milliseconds. */
+  later(ms: number): void;
   /** Of each command from now on, by its name. */
   fate: (name: string) => Fate;
   /** Lost commands, which a network can still bring: executes them now. */
@@ -94,6 +96,7 @@ export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMi
         run: (script, names, args) => through(script.name, () => redis.run(script, names, args)),
         call: (command, ...args) => through(command.toLowerCase(), () => redis.call(command, ...args)),
       };
+      let ahead = 0;
       const store = redisSessionStore({
         redis: lossy,
         address,
@@ -101,6 +104,7 @@ export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMi
         mayAct: () => instance.mayAct,
         isLivingId: (id) => [...living].some((one) => one.id === id),
         dueAt,
+        now: () => Date.now() + ahead,
         ...(tidyEvery === undefined ? {} : { tidyEvery }),
         signals: {
           unreadable: (key) => void unreadable.push(key),
@@ -117,6 +121,9 @@ export async function population(place: StartedPlace, dueAt: DueAt = dueAfterAMi
           return `${address}.${this.life}` as InstanceId;
         },
         mayAct: true,
+        later: (ms) => {
+          ahead += ms;
+        },
         fate: () => 'through',
         deliverLost: () => Promise.all(lost.splice(0).map((send) => send())),
         asked,

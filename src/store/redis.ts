@@ -9,7 +9,7 @@ import { attempts, background } from './attempts.js';
 import { checkedSession, writeMember } from './format.js';
 import { KnownSessions, keyText } from './known.js';
 import { RedisCall } from './redis-call.js';
-import { redisChanges } from './redis-changes.js';
+import { RECENT_MS, redisChanges } from './redis-changes.js';
 import { redisClaims } from './redis-claims.js';
 import { awaited, type Entry, RedisIndex, type Timed } from './redis-index.js';
 import * as scripts from './redis-scripts.js';
@@ -49,8 +49,13 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
   const trying = attempts(redis, mayAct);
   const tidying = background(redis, (error) => options.signals?.internalError('the session store', error));
   const isLivingId = (one: InstanceId): boolean => options.isLivingId(one);
-  const changes = redisChanges({ redis, call, known, index, trying, tidying, id, isLivingId, unreadable });
-  const claims = redisClaims(redis, call, trying, tidying, id);
+  /** How many times everything is being written again. */
+  let restoring = 0;
+  const changes = redisChanges({
+    ...{ redis, call, known, index, trying, tidying, id, isLivingId, unreadable },
+    restoring: () => restoring > 0,
+  });
+  const claims = redisClaims({ redis, call, trying, tidying, id, now: options.now ?? Date.now });
 
   /** Sessions that can't be read are left to who asks for that very call. */
   async function read(entry: Entry): Promise<Session | null | Unreadable> {
@@ -210,11 +215,17 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
 
     drop: () => known.clear(),
 
-    async restore() {
-      const sessions = known.seated();
-      for (let i = 0; i < sessions.length; i += AT_ONCE)
-        await Promise.all(sessions.slice(i, i + AT_ONCE).map((session) => changes.restore(session)));
-      await claims.restore(AT_ONCE);
+    async restore(what = 'all') {
+      const within = what === 'all' ? Number.POSITIVE_INFINITY : RECENT_MS;
+      const sessions = known.seated(within);
+      if (what === 'all') restoring += 1;
+      try {
+        for (let i = 0; i < sessions.length; i += AT_ONCE)
+          await Promise.all(sessions.slice(i, i + AT_ONCE).map((session) => changes.restore(session)));
+        await claims.restore(AT_ONCE, within);
+      } finally {
+        if (what === 'all') restoring -= 1;
+      }
     },
 
     async close() {

@@ -91,9 +91,10 @@ export interface SessionStore {
   drop(): void;
   /**
    * Writes again what this instance knows, where that is absent or older: its sessions, and its claims under the id that it has now.
-   * After what is shared was lost, and after `drop` (then there are only claims).
+   * After what is shared was lost, and after `drop` (then there are only claims). `recent`, where nothing is known to be lost: only what it
+   * was told of within the last 50 s, which is when a server that took over may be behind.
    */
-  restore(): Promise<void>;
+  restore(what?: 'all' | 'recent'): Promise<void>;
   /** Every live session, for the operator; the driver pages. */
   all(): AsyncIterable<Session> | Iterable<Session>;
   /** Live sessions by state that are counted here, without a scan: over all instances each is counted once. */
