@@ -178,7 +178,7 @@ describe('an instance that was declared dead', () => {
     await the.advance(250);
     // Nobody had taken the call over yet: it is lost as it would have been.
     expect(the.session('1')).toMatchObject({ lost: { offerer: 'instance', answerer: 'instance' } });
-    expect(the.log.slice(1)).toEqual(['forget here.1', 'restore']);
+    expect(the.log.slice(1)).toEqual(['forget here.1', 'restore all']);
   });
 
   it('whose socket was still there when another took over: nobody is left with a seat that nobody holds', async () => {
@@ -260,21 +260,22 @@ describe('Redis that is back', () => {
     expect(the.log).toEqual([]);
     the.state.mayAct = true;
     await the.advance(250);
-    expect(the.log).toEqual(['restore']);
+    expect(the.log).toEqual(['restore all']);
   });
 
-  it('gets it again where it lost what it had, and every ten seconds at most where that is not known', async () => {
+  it('gets what is recent where nothing is known to be lost, and all where it is; once for each while it can not be written', async () => {
     const the = world();
-    const back = async (lost: boolean, later: number): Promise<number> => {
-      await the.advance(later);
-      the.listeners.back?.(lost);
-      await the.advance(0);
-      return the.log.length;
-    };
-    expect(await back(false, 0)).toBe(1);
-    expect(await back(false, 9_999)).toBe(1);
-    expect(await back(true, 0)).toBe(2);
-    expect(await back(false, 9_999)).toBe(2);
-    expect(await back(false, 1)).toBe(3);
+    the.listeners.back?.(false);
+    await the.advance(0);
+    expect(the.log).toEqual(['restore recent']);
+    the.state.mayAct = false;
+    for (const lost of [false, true, false, true, false]) the.listeners.back?.(lost);
+    await the.advance(1_000);
+    the.state.mayAct = true;
+    await the.advance(250);
+    expect(the.log).toEqual(['restore recent', 'restore recent', 'restore all']);
+    the.listeners.back?.(false);
+    await the.advance(0);
+    expect(the.log).toHaveLength(4);
   });
 });

@@ -26,8 +26,6 @@ const retryMs = 250;
 /** How often it is looked for instances that are gone, and how long the regular way has for their calls. Milliseconds. */
 const lookEachMs = 1_000;
 const goneForMs = 10_000;
-/** Where nothing is known to be lost; a Redis that is in and out of reach is not given every session each time. Milliseconds. */
-const restoreEachMs = 10_000;
 /** A WebSocket ends at the next whole packet, after 250 ms at the latest. */
 const closesWithinMs = 2_000;
 const roles = ['offerer', 'answerer'] as const;
@@ -35,7 +33,8 @@ const roles = ['offerer', 'answerer'] as const;
 export class Recovery {
   readonly #deps: RecoveryDeps;
   #closed = false;
-  #restoredAt = Number.NEGATIVE_INFINITY;
+  readonly #toRestore = new Set<'all' | 'recent'>();
+  #restoring: Promise<void> = Promise.resolve();
 
   /** Listens from here on. */
   constructor(deps: RecoveryDeps) {
@@ -43,13 +42,8 @@ export class Recovery {
     const { liveness } = deps.cluster;
     liveness.onDead((dead, address) => this.#recover(dead, address));
     liveness.onFenced((was, now) => this.#guard('fenced', this.#fenced(was, now)));
-    liveness.onBack((lost) => {
-      // A server that took over from another may lack the last moment of it, which nothing tells.
-      const now = deps.clock.now();
-      if (!lost && now - this.#restoredAt < restoreEachMs) return;
-      this.#restoredAt = now;
-      this.#guard('restore', this.#restore());
-    });
+    // A server that took over from another may lack the last moment of it, which nothing tells.
+    liveness.onBack((lost) => this.#writeAgain(lost ? 'all' : 'recent'));
     this.#watch(this.#addresses());
   }
 
@@ -183,7 +177,7 @@ export class Recovery {
     await this.#dropKnown(calls, address);
     await this.#persist(() => this.#drop(was, address, 'instance'));
     await this.#persist(() => store.forget(was));
-    await this.#restore();
+    await this.#persist(() => store.restore());
   }
 
   /** Calls that are known here of this connection's users, by what is asked of a seat. */
@@ -211,8 +205,17 @@ export class Recovery {
     }
   }
 
-  #restore(): Promise<void> {
-    return this.#persist(() => this.#deps.store.restore());
+  /** One after the other; a Redis that is in and out of reach makes no heap of them. */
+  #writeAgain(what: 'all' | 'recent'): void {
+    if (this.#toRestore.has(what)) return;
+    this.#toRestore.add(what);
+    const work = this.#restoring.then(() =>
+      this.#persist(() => {
+        this.#toRestore.delete(what);
+        return this.#deps.store.restore(what);
+      }),
+    );
+    this.#restoring = this.#guard('restore', work);
   }
 
   /** Tries until what is shared can be reached. */
@@ -236,8 +239,12 @@ export class Recovery {
     return new Promise((resolve) => this.#deps.clock.after(ms, () => resolve()));
   }
 
-  #guard(what: string, work: Promise<unknown>): void {
-    work.catch((error) => this.#deps.signals.internalError(what, error));
+  async #guard(what: string, work: Promise<unknown>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      this.#deps.signals.internalError(what, error);
+    }
   }
 }
 

@@ -86,9 +86,9 @@ export function several() {
       state.dropped = true;
       log.push('drop');
     },
-    async restore() {
+    async restore(what = 'all') {
       guarded(() => null);
-      log.push('restore');
+      log.push(`restore ${what}`);
     },
   };
   const delivery: Delivery = {
