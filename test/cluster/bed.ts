@@ -117,9 +117,9 @@ export async function startBed({
       },
       close,
     };
-    const [first] = instances;
-    if (first)
-      await until(async () => (await bed.living(first)) === count, `${count} instances know each other`, 15_000);
+    for (const one of instances) {
+      await until(async () => (await bed.living(one)) === count, `${one.name} knows all ${count}`, 15_000);
+    }
     return bed;
   } catch (error) {
     await close();
