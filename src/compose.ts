@@ -77,7 +77,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
         callsByState: () => shared?.store.count() ?? {},
         guard: () => guard.states(),
         sizes,
-        ...(config.redis && { cluster: () => clusterGauges(shared?.cluster) }),
+        ...(config.redis && { cluster: () => clusterGauges(shared) }),
       },
       also: [live.signals, timelines.signals, guard.signals],
     });
@@ -120,7 +120,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       cluster,
       delivery: registry,
       signals,
-      clock,
+      clock: shared.clock,
       memberships,
       routes: () => routes.table,
       newId: randomUUID,
@@ -130,7 +130,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       signaling,
       store,
       cluster,
-      clock,
+      clock: shared.clock,
       signals,
       interval: config.reapIntervalMs,
       callsEvery: redis ? REAP_EVERY : config.reapIntervalMs,
@@ -138,7 +138,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     });
     closing.push(() => reaper.close());
 
-    const life = { store, cluster, delivery: registry, signals, clock, calls: signaling.calls };
+    const life = { store, cluster, delivery: registry, signals, clock: shared.clock, calls: signaling.calls };
     const recovery = new Recovery({ ...life, connections: () => registry.connections() });
     closing.push(() => recovery.close());
     const holds = new Holds(life);
@@ -247,7 +247,11 @@ interface Shared {
   readonly store: SessionStore;
   readonly cluster: Cluster;
   /** Null: this is the only instance. */
+  /** What calls are timed by. */
+  readonly clock: Clock;
   readonly redis: Redis | null;
+  /** Of this machine's clock against that; milliseconds. */
+  ahead(): number;
   close(): Promise<void>;
 }
 
@@ -262,7 +266,7 @@ async function share(
   if (!given) {
     const store = memorySessionStore(due);
     const cluster = alone(registry, `${instance}-${process.pid}`);
-    return { store, cluster, redis: null, close: () => store.close() };
+    return { store, cluster, clock, redis: null, ahead: () => 0, close: () => store.close() };
   }
   const redis = await connectRedis({ ...given, signals });
   const cluster = await redisCluster({ redis, name: instance, sockets: registry, signals, clock });
@@ -279,7 +283,9 @@ async function share(
   return {
     store,
     cluster,
+    clock: cluster.clock,
     redis,
+    ahead: () => cluster.clock.ahead(),
     async close() {
       await store.close();
       await cluster.close();
@@ -303,10 +309,11 @@ async function leave(recovery: Recovery, { liveness }: Cluster, signals: Signals
 }
 
 /** For metrics; until the first renewal there is nobody yet. */
-const clusterGauges = (cluster: Cluster | undefined) => ({
-  instances: cluster?.liveness.living().length ?? 0,
-  mayAct: cluster?.liveness.mayAct() ?? false,
-  leads: cluster?.liveness.leads() ?? false,
+const clusterGauges = (shared: Shared | undefined) => ({
+  instances: shared?.cluster.liveness.living().length ?? 0,
+  mayAct: shared?.cluster.liveness.mayAct() ?? false,
+  leads: shared?.cluster.liveness.leads() ?? false,
+  ahead: shared?.ahead() ?? 0,
 });
 
 /** One of them judges the figures of all. */

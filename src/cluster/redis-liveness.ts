@@ -10,6 +10,7 @@ import { readRenewal } from './lease-answer.js';
 import { claimOverScript, LEASE, leaveScript, liveKeys, renewScript, TOMBSTONE } from './lease-scripts.js';
 import { addressOf, lifeOf } from './lives.js';
 import { Roster } from './roster.js';
+import type { SharedClock } from './shared-clock.js';
 import type { ClusterSignals } from './told.js';
 
 /** Milliseconds, by the monotonic clock, since a confirmed renewal was sent. Less than `LEASE`, so that nobody takes over before. */
@@ -27,6 +28,8 @@ export interface LivenessOptions {
   readonly address: Address;
   readonly signals: ClusterSignals;
   readonly clock: Clock;
+  /** Is told Redis's time with each renewal. */
+  readonly shared: SharedClock;
   /** Milliseconds that never go back. */
   readonly monotonic: () => number;
 }
@@ -75,6 +78,8 @@ export class RedisLiveness implements Liveness {
     this.#id = lifeOf(options.address, this.#life);
     this.#roster = new Roster(options.address);
     this.#stopListening = this.#redis.onWell((well) => {
+      // However short: another server may have taken over, and be behind.
+      if (this.#confirmed > 0) this.#away = true;
       if (well) void this.renew();
     });
   }
@@ -228,6 +233,7 @@ export class RedisLiveness implements Liveness {
     this.#timer?.cancel();
     const id = this.#id;
     const sentAt = this.#options.monotonic();
+    const asked = this.#options.shared.ownNow();
     const silent = sentAt - this.#confirmedAt;
     this.#beat += 1;
     const beat = this.#beat;
@@ -254,6 +260,7 @@ export class RedisLiveness implements Liveness {
       this.#confirmed = beat;
       this.#confirmedAt = sentAt;
       this.#redisTime = answer.now;
+      this.#options.shared.learn(answer.now, asked);
       this.#roster.learn(answer, id);
       this.#lead = { id: answer.lead, from: answer.leadsFrom };
       this.#lost ||= answer.lost;

@@ -9,6 +9,7 @@ import { newAddress } from './lives.js';
 import { RedisBroker } from './redis-broker.js';
 import { RedisLiveness } from './redis-liveness.js';
 import { RedisPresence } from './redis-presence.js';
+import { SharedClock } from './shared-clock.js';
 import type { ClusterSignals } from './told.js';
 
 /** Milliseconds that leaving may take to tell what is left to tell. */
@@ -27,14 +28,20 @@ export interface RedisClusterOptions {
   readonly monotonic?: () => number;
 }
 
+export interface SharedCluster extends Cluster {
+  /** The time that all instances agree on. */
+  readonly clock: SharedClock;
+}
+
 /**
  * Resolves once the first renewal was answered or has failed: without Redis an instance starts all the same, may not act, and
  * goes on trying. `redis` stays the caller's to close, after this.
  */
-export async function redisCluster(options: RedisClusterOptions): Promise<Cluster> {
+export async function redisCluster(options: RedisClusterOptions): Promise<SharedCluster> {
   const { redis, sockets, signals, clock = systemClock, monotonic = () => performance.now() } = options;
   const address = options.address ?? newAddress(options.name);
-  const liveness = new RedisLiveness({ redis, address, signals, clock, monotonic });
+  const shared = new SharedClock(clock, signals);
+  const liveness = new RedisLiveness({ redis, address, signals, clock, shared, monotonic });
   const broker = new RedisBroker({ redis, liveness, signals, clock, monotonic });
   const presence = new RedisPresence({ redis, liveness, broker, sockets, signals, clock, monotonic });
   liveness.beforeLeaving(async () => {
@@ -47,6 +54,7 @@ export async function redisCluster(options: RedisClusterOptions): Promise<Cluste
     presence,
     broker,
     liveness,
+    clock: shared,
     async close() {
       presence.writer.close();
       broker.close();

@@ -4,5 +4,6 @@ export interface ClusterSignals {
   bound(what: string, detail: Readonly<Record<string, string | number>>): void;
   unreadable(key: string, why: string): void;
   message(way: 'out' | 'in', topic: string, bytes: number): void;
+  clock(ahead: number, apart: boolean): void;
   internalError(where: string, error: unknown): void;
 }

@@ -99,6 +99,14 @@ export function loggedSignals(log: Logger, clock: Pick<Clock, 'now'> = systemClo
     instanceDied: (id, calls, ms) => log.warn({ id, calls, ms }, 'an instance died; its calls were taken over'),
     fenced: (was, now, sockets) =>
       log.error({ was, now, sockets }, 'this instance was declared dead and goes on as a new one'),
+    clock: (ahead, apart) => {
+      if (apart)
+        log.warn(
+          { ahead },
+          "this machine's clock and Redis's are over 2 s apart: tickets and the log go by this machine's; set it by NTP",
+        );
+      else log.info({ ahead }, "this machine's clock is with Redis's again");
+    },
     unreadable: (key, why) =>
       seldom(`unreadable ${key}`, (more) =>
         log.error(

@@ -5,7 +5,7 @@ import type { Signals } from './signals.js';
 
 type ClusterSignals = Pick<
   Signals,
-  'redis' | 'instanceDied' | 'fenced' | 'unreadable' | 'drained' | 'message' | 'roundTrip'
+  'redis' | 'instanceDied' | 'fenced' | 'clock' | 'unreadable' | 'drained' | 'message' | 'roundTrip'
 >;
 
 const DRAINS = ['begun', 'cancelled', 'done'];
@@ -41,6 +41,8 @@ export function clusterMetrics(meter: Meter): ClusterSignals {
       takeOver.record(ms / 1000);
     },
     fenced: () => fenced(),
+    // A gauge has it.
+    clock: () => undefined,
     unreadable: () => unreadable(),
     drained: (what) => drains(what),
     message(way, topic, size) {
@@ -51,11 +53,16 @@ export function clusterMetrics(meter: Meter): ClusterSignals {
   };
 }
 
+export interface ObservedCluster {
+  readonly instances: number;
+  readonly mayAct: boolean;
+  readonly leads: boolean;
+  /** By how many milliseconds this machine's clock is ahead of Redis's. */
+  readonly ahead: number;
+}
+
 /** What is asked when scraped. */
-export function observeCluster(
-  meter: Meter,
-  cluster: () => { readonly instances: number; readonly mayAct: boolean; readonly leads: boolean },
-): void {
+export function observeCluster(meter: Meter, cluster: () => ObservedCluster): void {
   meter
     .createObservableGauge('sigfig.instances', { description: 'Living instances, as this one sees it' })
     .addCallback((result) => result.observe(cluster().instances));
@@ -65,4 +72,9 @@ export function observeCluster(
   meter
     .createObservableGauge('sigfig.leads', { description: 'Whether this instance does what one does for all: 1 or 0' })
     .addCallback((result) => result.observe(cluster().leads ? 1 : 0));
+  meter
+    .createObservableGauge('sigfig.clock.ahead', {
+      description: "Seconds by which this machine's clock is ahead of Redis's; negative: behind",
+    })
+    .addCallback((result) => result.observe(cluster().ahead / 1_000));
 }

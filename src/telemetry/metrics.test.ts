@@ -85,6 +85,7 @@ function everything(signals: Signals): void {
   signals.redis(false, 'the connection broke');
   signals.instanceDied('b-abcdefgh.1', 7, 120);
   signals.fenced('a-abcdefgh.1', 'a-abcdefgh.2', 2);
+  signals.clock(-2_500, true);
   signals.unreadable('sigfig:session:{x}', 'cut short');
   signals.drained('begun', 12);
   signals.message('out', 'call', 300);
@@ -100,7 +101,7 @@ const fullGauges: Gauges = {
     { ns: '/', group: 'ice-candidate', state: 'off' },
   ],
   sizes: { claims: () => 5 },
-  cluster: () => ({ instances: 3, mayAct: true, leads: false }),
+  cluster: () => ({ instances: 3, mayAct: true, leads: false, ahead: -1_500 }),
 };
 
 describe('what is scraped', () => {
@@ -136,6 +137,7 @@ describe('what is scraped', () => {
     expect(value(text, 'sigfig_instances')).toBe(3);
     expect(value(text, 'sigfig_lease')).toBe(1);
     expect(value(text, 'sigfig_leads')).toBe(0);
+    expect(value(text, 'sigfig_clock_ahead')).toBe(-1.5);
     expect(value(text, 'sigfig_instances_died_total')).toBe(1);
     expect(value(text, 'sigfig_instances_died_calls_total')).toBe(7);
     expect(value(text, 'sigfig_instances_takeover_duration_sum')).toBeCloseTo(0.12);

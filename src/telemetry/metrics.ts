@@ -9,7 +9,7 @@ import type { Change } from '../routing/change.js';
 import { groupNames, groups } from '../routing/route.js';
 import { attributesBy, histogram, MOST_SERIES, tally } from './instruments.js';
 import { listenForOperators } from './listen.js';
-import { clusterMetrics, observeCluster } from './metrics-cluster.js';
+import { clusterMetrics, type ObservedCluster, observeCluster } from './metrics-cluster.js';
 import type { Counters, Signals, TransportKind } from './signals.js';
 
 export interface Metrics {
@@ -32,8 +32,8 @@ export interface Gauges {
   callsByState?(): Promise<Readonly<Record<string, number>>> | Readonly<Record<string, number>>;
   /** The guard's state of each group. Those that are `off` are left out of the metric. */
   guard?(): Iterable<{ readonly ns: string; readonly group: string; readonly state: string }>;
-  /** Where several instances share their calls: how many live, as this one sees it; whether it may act on calls; whether it leads. */
-  cluster?(): { readonly instances: number; readonly mayAct: boolean; readonly leads: boolean };
+  /** Where several instances share their calls: how many live, as this one sees it; whether it may act on calls; whether it leads; its clock. */
+  cluster?(): ObservedCluster;
   /** Sizes of what is bounded, by a fixed name: `claims`, `early-candidates`, `tickets`, … */
   readonly sizes?: Readonly<Record<string, () => number>>;
 }

@@ -110,6 +110,8 @@ export interface Signals {
   instanceDied(id: string, calls: number, ms: number): void;
   /** This instance found that it was declared dead; `sockets`: closed, since they held a seat. */
   fenced(was: string, now: string, sockets: number): void;
+  /** This machine's clock is over 2 s `apart` from Redis's, or is not any more; `ahead` of it by so many milliseconds, negative: behind. */
+  clock(ahead: number, apart: boolean): void;
   /** What stands under a key of Redis can't be understood; its call is ended. Never what stands there. */
   unreadable(key: string, why: string): void;
   /** A drain of this instance begins, was taken back, or is over. */
@@ -169,6 +171,7 @@ export function recordedSignals(): Signals & {
     redis: note('redis'),
     instanceDied: note('instanceDied'),
     fenced: note('fenced'),
+    clock: note('clock'),
     unreadable: note('unreadable'),
     drained: note('drained'),
     message: note('message'),
