@@ -37,6 +37,8 @@ export interface Asker {
   readonly event: InboundEvent;
   /** It was answered meanwhile: nothing is begun for it any more, and what was under way is delivered without an answer. */
   over: boolean;
+  /** Where the users were whose every socket is told of it. */
+  found?: Whereabouts;
 }
 
 /** What is known of a call already, so that it need not be asked for again. */
@@ -163,6 +165,7 @@ export class Calls {
     try {
       const writing = this.#write(key, before, result.session);
       const found = this.#find(key, result, known);
+      if (asker) asker.found = found;
       const saved = await writing.catch((error) => {
         if (error instanceof Unavailable && error.late) {
           late = error.late.then((made) =>

@@ -1,12 +1,13 @@
 // Sockets that come and go: a call that waits for a user hears of a new one, a call whose seat is lost hears of that, at once
 // or as soon as what instances share can be reached again. Knows no routes and no payloads.
-import type { SocketRef } from '../base/ids.js';
+import { type SocketRef, sameSocket } from '../base/ids.js';
 import type { DropCause, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import type { CallEvent, Session } from '../call/session.js';
 import { opposite } from '../call/transitions.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Lanes } from './lanes.js';
+import type { Whereabouts } from './reach.js';
 
 /** Calls of one socket that end between two turns of the event loop, some milliseconds: nothing bounds how many it may have. */
 const mostDroppedAtOnce = 64;
@@ -91,9 +92,9 @@ export class Comings {
 
   /**
    * A rejoin offer is kept for a user who may be coming back in this very moment: that socket looked for calls just before the offer was
-   * there, and the offer for sockets just before that one was known.
+   * there, and the offer for sockets just before that one was known. `found`: those that the offer went to.
    */
-  offered({ ns, conversationId, callId, version, users, offeredBy }: Session): void {
+  offered({ ns, conversationId, callId, version, users, offeredBy }: Session, found: Whereabouts | undefined): void {
     const other = users[opposite(offeredBy ?? 'offerer')];
     this.#deps.clock.after(askAgainMs, () => {
       const look = async (): Promise<void> => {
@@ -102,7 +103,9 @@ export class Comings {
         const now = store.peek(key) ?? (await store.get(key));
         // Whoever came meanwhile has it.
         if (now?.callId !== callId || now.version !== version) return;
+        const told = await found?.get(other);
         for (const socket of await cluster.presence.socketsOf(ns, other)) {
+          if (told?.some((one) => sameSocket(one, socket))) continue;
           await this.#calls.apply(key, (session) => session && { type: 'arrived', by: { user: other, socket } });
         }
       };

@@ -15,6 +15,7 @@ import {
   type Instances,
   key,
   pair,
+  present,
 } from './pair.fixture.js';
 
 let server: RedisServer;
@@ -168,7 +169,7 @@ describe('a change of our own that is being told', () => {
 });
 
 describe('a call that waits for both', () => {
-  it('has a kept rejoin offer delivered to whoever came in that very moment, once', async () => {
+  async function bothLost(): Promise<void> {
     const { a, b } = two;
     const { alice, bob } = await connected(two);
     for (const [one, browser] of [
@@ -184,6 +185,35 @@ describe('a call that waits for both', () => {
     expect((await a.session())?.waitsForBoth).toBe(true);
     for (const browser of [alice, bob]) browser.drop();
     for (const user of ['alice', 'bob']) await absent(two, user);
+  }
+
+  it('has a kept rejoin offer delivered once to each device that was there already', async () => {
+    const { a, b } = two;
+    await bothLost();
+    const laptop = b.connect('bob', 'bob-2');
+    const phone = a.connect('bob', 'bob-3');
+    const again = a.connect('alice', 'alice-2');
+    await present(two, laptop, phone, again);
+    const { presence } = a.cluster;
+    const asked = presence.socketsOf;
+    let looks = 0;
+    presence.socketsOf = async (...of) => {
+      const found = await asked.apply(presence, of);
+      looks += 1;
+      return found;
+    };
+    expect(await acked(again.emit('call-rejoin-offer', { offer: 'again' }))).toEqual({ ok: true });
+    // With the offer, and a moment later.
+    await expect.poll(() => looks).toBe(2);
+    presence.socketsOf = asked;
+    expect(await acked(phone.emit('call-rejoin-answer', { answer: 'again' }))).toEqual([]);
+    await hears(again, 'call-rejoin-answer');
+    expect([laptop, phone].map(({ names }) => names)).toEqual([['call-rejoin-offer'], ['call-rejoin-offer']]);
+  });
+
+  it('has a kept rejoin offer delivered to whoever came in that very moment, once', async () => {
+    const { a, b } = two;
+    await bothLost();
     // Bob's new socket looks for calls before the offer is there, and is known only after the offer has looked for sockets.
     b.breaks.set('awaiting', async () => []);
     const looked = a.cluster.presence.socketsOf;

@@ -335,7 +335,7 @@ export class Signaling implements Service {
         if (asker.over) return;
         if (applied) this.#answers.settle(tracked, applied, key);
         const offered = event.name === 'call-rejoin-offer' ? applied?.session : null;
-        if (offered?.waitsForBoth && ref.at !== undefined) this.#comings.offered(offered);
+        if (offered?.waitsForBoth && ref.at !== undefined) this.#comings.offered(offered, asker.found);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       },
       answerWithinMs - (turn.asked === undefined ? 0 : this.#deps.clock.now() - turn.asked),
