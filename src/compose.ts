@@ -246,9 +246,9 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
 interface Shared {
   readonly store: SessionStore;
   readonly cluster: Cluster;
-  /** Null: this is the only instance. */
   /** What calls are timed by. */
   readonly clock: Clock;
+  /** Null: this is the only instance. */
   readonly redis: Redis | null;
   /** Of this machine's clock against that; milliseconds. */
   ahead(): number;

@@ -11,14 +11,13 @@ import { connectRedis } from '../redis/connection.js';
 import { redisPlace } from '../redis/place.js';
 import { type Redis, RedisAway } from '../redis/redis.js';
 import { recordedSignals } from '../telemetry/signals.js';
-import type { Cluster } from './cluster.js';
-import { redisCluster } from './redis.js';
+import { redisCluster, type SharedCluster } from './redis.js';
 
 export const ns = '/' as Namespace;
 export const user = (name: string): UserId => name as UserId;
 
 export interface Instance {
-  readonly cluster: Cluster;
+  readonly cluster: SharedCluster;
   readonly link: Link;
   readonly signals: ReturnType<typeof recordedSignals>;
   readonly sockets: Sockets;

@@ -25,6 +25,11 @@ const LONG_AWAY = TTL / 8;
  * Redis behind that one it must not undo it.
  */
 const VALID = 1_500;
+/**
+ * Milliseconds: what was written within it (and up to twice as long ago) is written again after each break, however short: a server that took
+ * over may be behind, and one that is cut off takes writes until it notices.
+ */
+const RECENT = 30_000;
 /** Users that are not here any more and wait to be told so while Redis is away; beyond, all that was ever written by this life is compared once it is back. */
 const MOST_DIRTY = 50_000;
 
@@ -57,6 +62,10 @@ export class PresenceWriter {
   /** A write of theirs had no answer: it may still come to Redis behind what was written since. */
   #doubtful = new Map<string, User>();
   #doubts: Timer | undefined;
+  /** Users of whom something was told lately: in this half minute, and in the one before. */
+  #recent = new Map<string, User>();
+  #formerly = new Map<string, User>();
+  #recentSince: number;
   /** Compare all that this life ever wrote with what is here. */
   #compare = false;
   #scheduled = false;
@@ -71,10 +80,12 @@ export class PresenceWriter {
   constructor(options: WriterOptions) {
     this.#options = options;
     this.#lastWrite = options.monotonic();
+    this.#recentSince = this.#lastWrite;
     const { liveness } = options;
     liveness.onBack((lost) => {
       if (lost) this.#compare = true;
       if (lost || options.monotonic() - this.#lastWrite > LONG_AWAY) this.#allAgain();
+      else for (const [key, who] of [...this.#formerly, ...this.#recent]) this.#change(key, who, undefined);
       this.#soon();
     });
     liveness.onFenced(() => this.#allAgain());
@@ -256,7 +267,10 @@ export class PresenceWriter {
     let failed = false;
     for (const [i, [key, change]] of batch.entries()) {
       this.#flying.delete(key);
-      if (done[i] && life === liveness.id) continue;
+      if (done[i] && life === liveness.id) {
+        if (change.fields.size > 0) this.#wrote(key, change);
+        continue;
+      }
       failed = true;
       this.#doubt(key, change);
       const newer = this.#dirty.get(key);
@@ -271,6 +285,17 @@ export class PresenceWriter {
       this.#lastWrite = monotonic();
       this.#flush();
     }
+  }
+
+  #wrote(key: string, { ns, user }: User): void {
+    const now = this.#options.monotonic();
+    if (now - this.#recentSince > RECENT) {
+      this.#formerly = now - this.#recentSince > 2 * RECENT ? new Map() : this.#recent;
+      this.#recent = new Map();
+      this.#recentSince = now;
+    }
+    // Over it the rest is written again as all is, in a quarter of an hour.
+    if (this.#recent.size < MOST_DIRTY) this.#recent.set(key, { ns, user });
   }
 
   /** Once nothing can come late any more, what is here is written once more. */
