@@ -78,6 +78,10 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     }, ms).unref();
   }
 
+  if (client instanceof Cluster)
+    onNewMaster(client, () => {
+      if (well && !closed) for (const listener of [...listeners]) listener(true);
+    });
   client.on('error', (error: Error) => {
     if (!well) why = plain(error.message);
   });
@@ -262,6 +266,17 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
     setTimeout(() => setImmediate(late), TIMEOUT).unref();
   });
   return client;
+}
+
+/** Tells when others are the masters than the last time that it was looked, which is every two seconds. */
+function onNewMaster(cluster: Cluster, tell: () => void): void {
+  let before: readonly string[] = [];
+  cluster.on('refresh', () => {
+    const now = cluster.nodes('master').map(({ options }) => `${options.host}:${options.port}`);
+    const fresh = before.length > 0 && now.some((one) => !before.includes(one));
+    if (now.length > 0) before = now;
+    if (fresh) tell();
+  });
 }
 
 /** Whether the nodes of a Cluster are connected, or known not to be; within a second they are. */

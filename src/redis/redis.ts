@@ -54,7 +54,7 @@ export interface Redis {
   waiting(command: string, ...args: Arg[]): Promise<unknown>;
   /** Whether it answered the last time it was asked. Cheap. */
   well(): boolean;
-  /** Told of each change of `well`; returns how to stop. */
+  /** Told of each change of `well`, and that it is well once more where another server of a Cluster took over; returns how to stop. */
   onWell(listener: (well: boolean) => void): () => void;
   close(): Promise<void>;
 }
