@@ -2,7 +2,7 @@
 // concerns, and when it is over. What is known of each is in claim.ts. Knows no store, ticket or transport.
 import type { SocketRef } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
-import type { Acknowledged, Decision, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
+import type { Acknowledged, Decision, InboundEvent, LegacyEvent } from '../base/service.js';
 import type { CallKey, State } from '../call/session.js';
 import { groupOf } from '../routing/route.js';
 import { digestOf, type WantedRelays } from './asked.js';
@@ -27,10 +27,11 @@ import {
   socketKey,
   states,
 } from './claim.js';
-import { EndedCalls } from './ended.js';
+import type { EndedCalls } from './ended.js';
 import type { LiveCall } from './live.js';
 import type { LegacyCalls } from './live-calls.js';
 import { ObservedCall, type ObservedDeps } from './observed.js';
+import { PastOffers } from './past-offers.js';
 
 export interface ClaimsDeps extends Omit<ObservedDeps, 'budget'> {
   readonly newId: () => string;
@@ -62,8 +63,6 @@ export const maxClaims = 100_000;
 export const maxClaimsOfOne = 6_000;
 /** The legacy's words are shown to operators; a user's id is no longer than this. */
 const maxShown = 256;
-/** Offers of one conversation, made and ended by their own browsers within a round trip to the legacy. */
-const maxLate = 8;
 
 export class Claims implements LegacyCalls {
   readonly #claims = new Map<string, LegacyClaim>();
@@ -72,20 +71,17 @@ export class Claims implements LegacyCalls {
   /** Of `#claims`: made by something that anybody can send for a call that is none. */
   #guesses = 0;
   readonly #budget = new ObservedBudget();
-  /** Descriptions of the offers of calls that were just dropped here, whose ringing may still be on its way. */
-  readonly #former: EndedCalls;
-  /** Offers that are over and whose acknowledgement is still to pass, by conversation; gone with it, or with their socket. */
-  readonly #late = new Map<string, readonly Offered[]>();
+  readonly #past: PastOffers;
   readonly #deps: ClaimsDeps;
 
   constructor(deps: ClaimsDeps) {
     this.#deps = deps;
-    this.#former = new EndedCalls(deps.clock);
+    this.#past = new PastOffers(deps.clock);
   }
 
   /** Forgets what is too old to matter. */
   sweep(): void {
-    this.#former.sweep();
+    this.#past.sweep();
   }
 
   /** `opening`: asked for a `call-offer`, for which a guess does not count: anybody can send a stray answer. */
@@ -181,7 +177,7 @@ export class Claims implements LegacyCalls {
       asks(claim, name, peer);
       this.#index(claim, peer.ref);
     } else if (name === 'call-end' && isParty(claim, peer)) {
-      this.#over(key, endedBy(claim, peer));
+      this.#past.ended(key, endedBy(claim, peer));
       this.#end(claim, name, 'hangup');
     }
     return claim.observed?.forwarded(event, null);
@@ -193,7 +189,7 @@ export class Claims implements LegacyCalls {
     const key = keyOf(call);
     let claim = this.#claims.get(key);
     if (name === 'call-offer') {
-      if (this.#ringsLate(key, claim, args)) return;
+      if (this.#past.rings(key, claim, args)) return;
       if (claim) claim = this.#ringsNext(claim, args);
     }
     const ended = this.#deps.ended.last(key) !== null;
@@ -229,7 +225,7 @@ export class Claims implements LegacyCalls {
         if (payload.reason !== 'answered-elsewhere') this.#end(claim, name, shown(payload.reason) ?? 'ended');
         break;
       case 'error':
-        if (this.#refusedLate(key, peer, payload)) break;
+        if (this.#past.refused(key, peer, payload)) break;
         if (isRefuted(claim, peer, payload)) this.#drop(claim, 'refused', String(payload.event));
         break;
     }
@@ -240,9 +236,7 @@ export class Claims implements LegacyCalls {
    * which nobody is left here is forgotten; whoever comes back to it says so.
    */
   disconnected(ref: SocketRef): void {
-    for (const [key, late] of this.#late) {
-      for (const offered of late) if (sameSocket(offered.peer.ref, ref)) this.#settle(key, offered);
-    }
+    this.#past.disconnected(ref);
     for (const claim of this.#bySocket.get(socketKey(ref)) ?? []) {
       claim.sockets.delete(socketKey(ref));
       if (claim.sockets.size === 0) {
@@ -342,29 +336,10 @@ export class Claims implements LegacyCalls {
     });
   }
 
-  /** Offers that their own browser has ended, and that the legacy may still refuse. */
-  #over(key: string, offers: readonly Offered[]): void {
-    if (offers.length > 0) this.#late.set(key, [...(this.#late.get(key) ?? []), ...offers].slice(-maxLate));
-  }
-
-  #settle(key: string, offered: Offered): void {
-    const rest = this.#late.get(key)?.filter((o) => o !== offered) ?? [];
-    if (rest.length > 0) this.#late.set(key, rest);
-    else this.#late.delete(key);
-  }
-
-  /** A refusal of such an offer says nothing of one that the same socket made after it: they are answered in their order. */
-  #refusedLate(key: string, peer: Peer, { event, message }: Record<string, unknown>): boolean {
-    if (event !== 'call-offer' || String(message).startsWith('Malformed ')) return false;
-    const refused = this.#late.get(key)?.find((o) => sameSocket(o.peer.ref, peer.ref));
-    if (refused) this.#settle(key, refused);
-    return refused !== undefined;
-  }
-
   /** A forwarded offer is acknowledged. */
   #acknowledged(key: string, offered: Offered, args: readonly unknown[]): void {
     offered.due = false;
-    this.#settle(key, offered);
+    this.#past.settled(key, offered);
     const claim = this.#claims.get(key);
     if (!claim?.offering.includes(offered)) return;
     claim.offering = claim.offering.filter((o) => o !== offered);
@@ -393,13 +368,6 @@ export class Claims implements LegacyCalls {
     this.#drop(claim, 'followed', 'call-offer');
     this.#follows(claim, next);
     return this.#claims.get(claim.key);
-  }
-
-  /** The ringing of a call that was dropped here meanwhile. */
-  #ringsLate(key: string, claim: LegacyClaim | undefined, args: readonly unknown[]): boolean {
-    const former = this.#former.last(key);
-    if (former === null || former !== digestOf((args[0] as Record<string, unknown>).offer)) return false;
-    return claim?.own?.description !== former && !claim?.offering.some(({ description }) => description === former);
   }
 
   #index(claim: LegacyClaim, ref: SocketRef): void {
@@ -431,7 +399,7 @@ export class Claims implements LegacyCalls {
     if (claim.shared !== null) this.#deps.shared.release(claim.call, claim.shared);
     if (isGuess(claim)) this.#guesses -= 1;
     else this.#seen(claim, state, 'ENDED', event, because);
-    if (claim.own) this.#former.add(claim.key, claim.own.description);
+    if (claim.own) this.#past.dropped(claim.key, claim.own);
     const next = claim.offering.find((o) => o !== claim.own && o.due && this.#deps.delivery.isConnected(o.peer.ref));
     if (next && !lapses.has(because)) this.#follows(claim, next);
   }
