@@ -36,6 +36,7 @@ import { createLiveCalls } from './signaling/live-calls.js';
 import { dueAt, startReaper } from './signaling/reaper.js';
 import { Recovery } from './signaling/recovery.js';
 import { Signaling } from './signaling/signaling.js';
+import { Strays } from './signaling/strays.js';
 import { memorySessionStore } from './store/memory.js';
 import { redisSessionStore } from './store/redis.js';
 import type { SessionStore } from './store/store.js';
@@ -141,6 +142,10 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     const life = { store, cluster, delivery: registry, signals, clock: shared.clock, calls: signaling.calls };
     const recovery = new Recovery({ ...life, connections: () => registry.connections() });
     closing.push(() => recovery.close());
+    if (redis) {
+      const strays = new Strays(life);
+      closing.push(() => strays.close());
+    }
     const holds = new Holds(life);
 
     const connections = createConnections({

@@ -3,9 +3,9 @@
 import type { Address, InstanceId, SocketRef } from '../base/ids.js';
 import type { DropCause, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
-import type { CallEvent, CallKey, Role, Session } from '../call/session.js';
-import { opposite } from '../call/transitions.js';
+import type { CallKey, Session } from '../call/session.js';
 import type { CallsDeps, Make } from './calls.js';
+import { loseSeats, roles } from './lost-seats.js';
 
 /** What recovery needs of a browser's connection to this instance; the proxy's registry knows them. */
 export interface ConnectionHere {
@@ -28,7 +28,6 @@ const lookEachMs = 1_000;
 const goneForMs = 10_000;
 /** A WebSocket ends at the next whole packet, after 250 ms at the latest. */
 const closesWithinMs = 2_000;
-const roles = ['offerer', 'answerer'] as const;
 
 export class Recovery {
   readonly #deps: RecoveryDeps;
@@ -129,32 +128,8 @@ export class Recovery {
     return touched;
   }
 
-  async #dropIn(key: CallKey, address: Address, cause: DropCause): Promise<boolean> {
-    let dropped = false;
-    // The first step takes both seats where both are gone, but for a call that waited for both already.
-    for (const _ of roles) {
-      const step = await this.#deps.calls.apply(key, (now) => (now ? this.#lost(now, address, cause) : null));
-      if (step === null) break;
-      dropped = true;
-    }
-    return dropped;
-  }
-
-  async #lost(session: Session, address: Address, cause: DropCause): Promise<CallEvent | null> {
-    for (const role of roles) {
-      const socket = session.seats[role];
-      // The process may go on under a later life, and the seat's socket with it.
-      if (socket?.at !== address || !isTaken(session, role) || (await this.#isThere(session, role))) continue;
-      const other = opposite(role);
-      const otherPresent = isTaken(session, other) && (await this.#isThere(session, other));
-      return { type: 'drop', socket, cause, otherPresent };
-    }
-    return null;
-  }
-
-  async #isThere({ seats, users }: Session, role: Role): Promise<boolean> {
-    const seat = seats[role];
-    return seat !== null && (await this.#deps.cluster.presence.isConnected(seat, users[role]));
+  #dropIn(key: CallKey, address: Address, cause: DropCause): Promise<boolean> {
+    return loseSeats(this.#deps, key, address, cause);
   }
 
   /** Others have taken over what this instance held: it forgets that, and browsers with a seat come back as after a loss. */
@@ -247,10 +222,6 @@ export class Recovery {
     }
   }
 }
-
-/** Its socket was there when this was saved, and is not known to be on the move. */
-const isTaken = (session: Session, role: Role): boolean =>
-  session.seats[role] !== null && !session.lost[role] && session.held?.[role] === undefined;
 
 /** The same socket here, whatever life it was seated in. */
 const isSocket = (seat: SocketRef | null, { id, connection }: SocketRef): boolean =>
