@@ -199,8 +199,11 @@ export class Calls {
   ): Promise<void> {
     const after = result.session;
     if (before === null && after) return this.#takeBack(key, after);
-    // Another instance has ended it meanwhile, and everybody was told.
-    if (this.#deps.ended.last(keyOf(key)) === (after ?? before)?.callId) return;
+    if (this.#deps.ended.last(keyOf(key)) === (after ?? before)?.callId) {
+      // Another instance has ended it meanwhile, and told its parties; but not devices that still ring for them.
+      const effects = result.effects.filter((effect) => effect.kind === 'emit' && effect.event === 'call-ended');
+      return this.reach.run({ key, before, after, effects, event: undefined }, found);
+    }
     const kept = made === true ? undefined : (made.kept as Saved['kept']);
     await this.#run(key, before, result, event, undefined, found, kept);
   }

@@ -82,6 +82,31 @@ describe('a change whose reply is lost', () => {
     expect(bob.names).toEqual(['call-offer', 'call-ended', 'error']);
   });
 
+  it('is the end of its ringing for every other device, also of a call that is over meanwhile', async () => {
+    const { a, b } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const phone = b.connect('bob', 'bob-1');
+    const tablet = b.connect('bob', 'bob-2');
+    await present(two, alice, phone, tablet);
+    expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+    await hears(tablet, 'call-offer');
+    let know!: (made: boolean) => void;
+    b.breaks.set('replace', async (make) => {
+      await make();
+      throw new Unavailable('the reply is lost', new Promise((resolve) => (know = resolve)));
+    });
+    expect(await acked(phone.emit('call-answer', answer))).toEqual([]);
+    expect(phone.names).toEqual(['call-offer', 'error']);
+    b.breaks.clear();
+    expect(await acked(alice.emit('call-end'))).toEqual({ ok: true });
+    await hears(phone, 'call-offer', 'error', 'call-ended');
+    expect(tablet.names).toEqual(['call-offer']);
+    know(true);
+    await hears(tablet, 'call-offer', 'call-ended');
+    expect(tablet.heard[1]?.arg).toMatchObject({ reason: 'answered-elsewhere' });
+    expect(alice.names).toEqual([]);
+  });
+
   it('hands over what was kept for the seat that it gave to a new socket', async () => {
     const { b } = two;
     const { alice, bob } = await connected(two);

@@ -37,6 +37,24 @@ beforeEach(async () => {
   await present(two, alice, bob);
 });
 
+// First: for some seconds after this events are held no longer.
+describe('what is shared does not answer', () => {
+  it('holds one offer of the legacy’s for a second, and those after it no longer than an answer takes', async () => {
+    const { b } = two;
+    b.flip(toLegacy);
+    b.breaks.set('claim', () => new Promise(() => undefined));
+    const took = async (conversationId: string): Promise<number> => {
+      const before = b.toLegacy.length;
+      const started = performance.now();
+      bob.emit('call-offer', { ...offer, conversationId });
+      await expect.poll(() => b.toLegacy.length, { interval: 2, timeout: 3_000 }).toBe(before + 1);
+      return performance.now() - started;
+    };
+    expect(await took('dm:bob:carol:1')).toBeGreaterThan(900);
+    for (const n of [2, 3, 4]) expect(await took(`dm:bob:carol:${n}`)).toBeLessThan(600);
+  });
+});
+
 describe('an offer that the table gives to the legacy, while Redis is away', () => {
   it('goes there although a call rang here that another device has answered, and that is over', async () => {
     const { a, b } = two;
@@ -56,6 +74,22 @@ describe('an offer that the table gives to the legacy, while Redis is away', () 
     expect(b.signaling.sizes['told-calls']?.()).toBe(0);
   });
 
+  it('goes there also where only its own conversation can not be reached', async () => {
+    const { a, b } = two;
+    const phone = a.connect('bob', 'bob-2');
+    await present(two, alice, bob, phone);
+    expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+    await hears(bob, 'call-offer');
+    expect(await acked(phone.emit('call-answer', answer))).toEqual([]);
+    await hears(bob, 'call-offer', 'call-ended');
+    expect(await acked(alice.emit('call-end'))).toEqual({ ok: true });
+    b.flip(toLegacy);
+    for (const what of ['get', 'look', 'claim', 'create']) b.breaks.set(what, () => new Promise(() => undefined));
+    const again = bob.emit('call-offer', { offer: 'fresh' });
+    await expect.poll(() => b.toLegacy, { timeout: 1_500 }).toEqual(['bob-1 call-offer']);
+    expect(again.acks).toEqual([]);
+  });
+
   it('goes there although a call rings here, whose end it may not have heard', async () => {
     const { b } = two;
     expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
@@ -66,23 +100,6 @@ describe('an offer that the table gives to the legacy, while Redis is away', () 
     expect(await acked(bob.emit('call-end'))).toEqual(unavailable);
     bob.emit('call-offer', { offer: 'fresh' });
     await expect.poll(() => b.toLegacy).toEqual(['bob-1 call-offer']);
-  });
-});
-
-describe('what is shared does not answer', () => {
-  it('holds one offer of the legacy’s for a second, and those after it no longer than an answer takes', async () => {
-    const { b } = two;
-    b.flip(toLegacy);
-    b.breaks.set('claim', () => new Promise(() => undefined));
-    const took = async (conversationId: string): Promise<number> => {
-      const before = b.toLegacy.length;
-      const started = performance.now();
-      bob.emit('call-offer', { ...offer, conversationId });
-      await expect.poll(() => b.toLegacy.length, { interval: 2, timeout: 3_000 }).toBe(before + 1);
-      return performance.now() - started;
-    };
-    expect(await took('dm:bob:carol:1')).toBeGreaterThan(900);
-    for (const n of [2, 3, 4]) expect(await took(`dm:bob:carol:${n}`)).toBeLessThan(600);
   });
 });
 
