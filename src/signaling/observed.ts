@@ -1,27 +1,19 @@
 // A call that the legacy owns and whose relays are served here ("peeled"): an observed session kept up by what the legacy was
 // seen to deliver. Where that is in doubt, all goes back to the legacy, with what was kept. Knows no routes and no transport.
-import type { Clock, Timer } from '../base/clock.js';
+import type { Clock } from '../base/clock.js';
 import { type SocketRef, sameSocket, type UserId } from '../base/ids.js';
-import { type Acknowledged, type InboundEvent, type LegacyEvent, mostAckWaitMs, type Peer } from '../base/service.js';
+import type { Acknowledged, InboundEvent, LegacyEvent, Peer } from '../base/service.js';
 import { type Delivered, mayAccept, observe, offered } from '../call/observe.js';
 import type { CallEvent, CallKey, Session, Step } from '../call/session.js';
 import { step } from '../call/step.js';
 import { groups as eventsOf, type Group } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import {
-  type Asked,
-  AskedEvents,
-  type AskedName,
-  type Gate,
-  gate,
-  isAsked,
-  mostOutcomeMs,
-  type WantedRelays,
-} from './asked.js';
+import { type Asked, AskedEvents, type Gate, gate, isAsked, mostOutcomeMs, type WantedRelays } from './asked.js';
 import { bytesEach, type ObservedBudget } from './budget.js';
 import { type CommandName, fields, readCommand } from './commands.js';
 import { type Delivery, deliver, whoseOf } from './deliver.js';
 import { Handover } from './handover.js';
+import { type Acted, Tracing } from './tracing.js';
 
 /** Once the legacy has accepted an offer, its delivery to a callee who is here takes a round trip at most. */
 const mostRingingMs = 500;
@@ -40,15 +32,6 @@ export interface ObservedDeps {
   readonly budget: ObservedBudget;
 }
 
-/** The legacy acted on somebody's event, and it is not clear yet on whose. */
-interface Unclear {
-  readonly event: Exclude<AskedName, 'call-offer'>;
-  readonly told: Peer;
-  readonly from: unknown;
-  readonly description: unknown;
-  timer: Timer | undefined;
-}
-
 /** Why the session says nothing true any more; one word for the call's timeline. */
 type Doubt = string | null;
 
@@ -58,6 +41,7 @@ export class ObservedCall {
   readonly #deps: ObservedDeps;
   readonly #call: CallKey;
   readonly #asked: AskedEvents;
+  readonly #tracing: Tracing;
   readonly #handover: Handover;
   /** Opens when the legacy was seen to deliver the offer. */
   readonly #ringing: Gate;
@@ -68,7 +52,6 @@ export class ObservedCall {
   #bytes = bytesEach;
   /** Sockets to which the legacy delivered the offer that waits for its answer. */
   #rung: SocketRef[] = [];
-  #unclear: Unclear | null = null;
   #left = false;
 
   private constructor(deps: ObservedDeps, call: CallKey, id: string, groups: readonly Group[]) {
@@ -77,6 +60,7 @@ export class ObservedCall {
     this.id = id;
     this.#groups = new Set(groups);
     this.#asked = new AskedEvents(deps.clock);
+    this.#tracing = new Tracing(this.#asked, deps.clock, () => this.leave('unclear'));
     this.#handover = new Handover(deps.clock, deps.delivery);
     this.#ringing = gate(deps.clock, mostOutcomeMs);
   }
@@ -270,8 +254,7 @@ export class ObservedCall {
     this.#bytes = 0;
     this.#session = null;
     this.#left = true;
-    this.#unclear?.timer?.cancel();
-    this.#unclear = null;
+    this.#tracing.close();
     this.#handover.finish();
     this.#asked.clear();
     this.#ringing.open();
@@ -285,13 +268,13 @@ export class ObservedCall {
       case 'call-answer':
       case 'call-rejoin-offer':
       case 'call-rejoin-answer': {
-        if (this.#unclear) return 'unclear';
+        if (this.#tracing.isOpen) return 'unclear';
         const description = payload[fields[name] as string];
-        this.#unclear = { event: name, told: peer, from: payload.fromUserId, description, timer: undefined };
+        this.#tracing.sees({ event: name, told: peer, from: payload.fromUserId, description });
         return this.#trace();
       }
       case 'call-peer-disconnected':
-        if (this.#unclear) return 'unclear';
+        if (this.#tracing.isOpen) return 'unclear';
         return this.#drops(peer, payload.userId as UserId);
       case 'call-ended':
         this.#asked.answeredElsewhere(peer.ref);
@@ -343,25 +326,16 @@ export class ObservedCall {
     return this.#moves({ type: 'call-peer-disconnected', user });
   }
 
-  /** Finds out whose event the legacy has just acted on; more that passes can make it clear. */
   #trace(): Doubt {
-    const unclear = this.#unclear;
-    if (!unclear) return null;
-    const { event, from, description, told } = unclear;
-    const behind = this.#asked.behind(event, from, description);
-    if (behind.length > 1) {
-      unclear.timer ??= this.#deps.clock.after(mostAckWaitMs, () => this.leave('unclear'));
-      return null;
-    }
-    unclear.timer?.cancel();
-    this.#unclear = null;
-    const [asked] = behind;
+    const found = this.#tracing.found();
+    if (!found) return null;
+    const { event, asked, told } = found;
     if (!asked) return 'sender-not-here';
     if (asked.peer.user === undefined) return 'sender-unverified';
     return this.#acts(event, asked, told);
   }
 
-  #acts(event: Unclear['event'], asked: Asked, told?: Peer): Doubt {
+  #acts(event: Acted['event'], asked: Asked, told?: Peer): Doubt {
     const candidates = this.#session?.candidates ?? [];
     const by = { user: asked.peer.user as UserId, socket: asked.peer.ref };
     const doubt = this.#moves({ type: event, by });
