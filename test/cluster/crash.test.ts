@@ -1,4 +1,4 @@
-// The crash matrix with real processes on a real Redis: an instance is killed, frozen for 10 s, or cut off from Redis, with a call
+// The crash matrix with real processes on a real Redis: an instance is killed, frozen for 10 s, or cut off from Redis (by a reset, or by a link that is half open), with a call
 // at every step on it. Who is told what within 5 s, and how each goes on through another instance.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Client, until, within } from '../harness.js';
@@ -70,38 +70,47 @@ describe('an instance', () => {
     await chatting.stop();
   }, 60_000);
 
-  it('is cut off from Redis: it refuses within 2 s, its calls are taken over, and it begins anew when Redis is back', async () => {
-    const [victim, stays, third] = instances();
-    const cases = await matrix({ bed, victim, stays, third, of: 'c' });
-    const [seat, peer] = await Promise.all([bed.on(victim, 'c-seat'), bed.on(stays, 'c-peer')]);
-    const conversationId = await inCall(seat, peer);
-    const bystander = await bed.on(victim, 'c-bystander');
-    const chatting = await chat(bed, victim, stays, 'c');
-    victim.link.cut();
-    await everyCase(cases, 'told');
-    const asked = Date.now();
-    expect(await bystander.ask('call-offer', { conversationId: 'dm:c-bystander:c-peer', offer: 'o' })).toEqual({
-      ok: false,
-      error: 'Signaling is unavailable, try again',
-    });
-    expect(await seat.ask('ice-candidate', { conversationId, iceCandidate: 'stale' })).toEqual({
-      ok: false,
-      error: 'Signaling is unavailable, try again',
-    });
-    expect(Date.now() - asked).toBeLessThan(4_000);
-    await everyCase(cases, 'after');
-    await peer.next('call-peer-disconnected');
-    victim.link.mend();
-    await within(toldWithinMs, 'the connection that held a seat is closed', ended(seat));
-    const back = await bed.on(victim, 'c-seat');
-    expect(await back.ask('call-rejoin-offer', { conversationId, offer: 'again' })).toEqual({ ok: true });
-    await peer.next('call-rejoin-offer');
-    await peer.ask('call-rejoin-answer', { conversationId, answer: 'back' });
-    await back.next('call-rejoin-answer');
-    await talk(conversationId, back, peer);
-    expect(bystander.socket.connected).toBe(true);
-    await inCall(await bed.on(stays, 'c-caller'), bystander);
-    expect(peer.got.filter(({ args }) => args[0] === 'stale')).toEqual([]);
-    await chatting.stop();
-  }, 60_000);
+  it.each([
+    ['cut off from Redis', 'x', 'cut'],
+    ['on a link to Redis that is half open', 'h', 'hold'],
+  ] as const)(
+    'is %s: it refuses within 2 s, its calls are taken over, and it begins anew when Redis is back',
+    async (_, of, fail) => {
+      const [victim, stays, third] = instances();
+      const cases = await matrix({ bed, victim, stays, third, of });
+      const [seat, peer] = await Promise.all([bed.on(victim, `${of}-seat`), bed.on(stays, `${of}-peer`)]);
+      const conversationId = await inCall(seat, peer);
+      const bystander = await bed.on(victim, `${of}-bystander`);
+      const chatting = await chat(bed, victim, stays, of);
+      victim.link[fail]();
+      await everyCase(cases, 'told');
+      const asked = Date.now();
+      expect(
+        await bystander.ask('call-offer', { conversationId: `dm:${of}-bystander:${of}-peer`, offer: 'o' }),
+      ).toEqual({
+        ok: false,
+        error: 'Signaling is unavailable, try again',
+      });
+      expect(await seat.ask('ice-candidate', { conversationId, iceCandidate: 'stale' })).toEqual({
+        ok: false,
+        error: 'Signaling is unavailable, try again',
+      });
+      expect(Date.now() - asked).toBeLessThan(4_000);
+      await everyCase(cases, 'after');
+      await peer.next('call-peer-disconnected');
+      victim.link.mend();
+      await within(toldWithinMs, 'the connection that held a seat is closed', ended(seat));
+      const back = await bed.on(victim, `${of}-seat`);
+      expect(await back.ask('call-rejoin-offer', { conversationId, offer: 'again' })).toEqual({ ok: true });
+      await peer.next('call-rejoin-offer');
+      await peer.ask('call-rejoin-answer', { conversationId, answer: 'back' });
+      await back.next('call-rejoin-answer');
+      await talk(conversationId, back, peer);
+      expect(bystander.socket.connected).toBe(true);
+      await inCall(await bed.on(stays, `${of}-caller`), bystander);
+      expect(peer.got.filter(({ args }) => args[0] === 'stale')).toEqual([]);
+      await chatting.stop();
+    },
+    60_000,
+  );
 });
