@@ -81,7 +81,7 @@ export function redisChanges(parts: ChangeParts): Changes {
     const behind = now
       ? now.callId === before.callId && now.version < before.version
       : word === 'gone' && last !== undefined;
-    return behind && (await changes.restore(last ?? before)) ? true : now;
+    return behind && (await changes.restore(last && last.version > before.version ? last : before)) ? true : now;
   }
 
   const changes: Changes = {
