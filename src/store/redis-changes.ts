@@ -73,7 +73,7 @@ export function redisChanges(parts: ChangeParts): Changes {
 
   /**
    * What Redis holds is older than what it has confirmed, or is not there: a replica that was behind became the master. What is known counts,
-   * and is written again. Whether that is done.
+   * and is written again. True: that is done, and the change can be tried again; otherwise what is in force.
    */
   async function caughtUp(before: Session, [word, ...rest]: readonly string[]): Promise<Session | null | true> {
     const last = known.within(before, parts.restoring() ? Number.POSITIVE_INFINITY : RECENT_MS);
