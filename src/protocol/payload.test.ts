@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { AnswerScanner } from './answer-scanner.js';
 import type { Packet, Passage } from './packet.js';
-import { AnswerScanner, encodePayload, joinPayload, PostFilter, payloadFrames, splitPayload } from './payload.js';
+import { encodePayload, joinPayload, payloadFrames, splitPayload } from './payload.js';
+import { PostFilter } from './post-filter.js';
 import { expected, interest, items, legacyInterest, type Message, readWire, takes } from './wire.fixture.js';
 
 const RUNS = 300;

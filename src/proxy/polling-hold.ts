@@ -1,6 +1,6 @@
 // An answer of the legacy's in which an acknowledgement is held back: the browser's GET waits for it, everything else of
 // the session goes on. Knows nothing of who holds it, nor of what the session does with it then.
-import type { Scanned } from '../protocol/payload.js';
+import type { Scanned } from '../protocol/answer-scanner.js';
 import type { LegacyAnswer } from './polling-answer.js';
 import { withoutHeader } from './polling-headers.js';
 

@@ -4,9 +4,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../base/clock.js';
 import type { DropCause } from '../base/service.js';
+import type { Scanned } from '../protocol/answer-scanner.js';
 import type { Incomplete } from '../protocol/frames.js';
 import type { Outgoing } from '../protocol/packet.js';
-import type { Filtered, Scanned } from '../protocol/payload.js';
+import type { Filtered } from '../protocol/post-filter.js';
 import type { Signals } from '../telemetry/signals.js';
 import { requestHeaders, type Trust } from './headers.js';
 import { forward } from './http.js';

@@ -1,8 +1,9 @@
 // What has passed on a polling session in either direction, as far as the rest depends on it: attachments that are
 // still to come, sockets that are connected. Knows nothing of requests.
+import { AnswerScanner, type Scanned } from '../protocol/answer-scanner.js';
 import type { Incomplete } from '../protocol/frames.js';
 import { type Outgoing, type Packet, PacketType, type Passage } from '../protocol/packet.js';
-import { AnswerScanner, type Filtered, PostFilter, type Scanned } from '../protocol/payload.js';
+import { type Filtered, PostFilter } from '../protocol/post-filter.js';
 import type { Counters } from '../telemetry/signals.js';
 import type { PacketOwner } from './transport.js';
 
