@@ -3,8 +3,9 @@
 import { type SocketRef, sameSocket } from '../base/ids.js';
 import type { DropCause, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
-import type { CallEvent, Session } from '../call/session.js';
+import type { CallEvent, Session, Step } from '../call/session.js';
 import { opposite } from '../call/transitions.js';
+import type { Kept } from '../store/store.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Lanes } from './lanes.js';
 import type { Whereabouts } from './reach.js';
@@ -94,25 +95,36 @@ export class Comings {
    * A rejoin offer is kept for a user who may be coming back in this very moment: that socket looked for calls just before the offer was
    * there, and the offer for sockets just before that one was known. `found`: those that the offer went to.
    */
-  offered({ ns, conversationId, callId, version, users, offeredBy }: Session, found: Whereabouts | undefined): void {
-    const other = users[opposite(offeredBy ?? 'offerer')];
+  offered({ session, effects }: Step, found: Whereabouts | undefined): void {
+    const offer = effects.find((effect) => effect.kind === 'emit' && effect.event === 'call-rejoin-offer');
+    if (!session || offer?.kind !== 'emit') return;
     this.#deps.clock.after(askAgainMs, () => {
-      const look = async (): Promise<void> => {
-        const { store, cluster } = this.#deps;
-        const key = { ns, conversationId };
-        const now = store.peek(key) ?? (await store.get(key));
-        // Whoever came meanwhile has it.
-        if (now?.callId !== callId || now.version !== version) return;
-        const told = await found?.get(other);
-        for (const socket of await cluster.presence.socketsOf(ns, other)) {
-          if (told?.some((one) => sameSocket(one, socket))) continue;
-          await this.#calls.apply(key, (session) => session && { type: 'arrived', by: { user: other, socket } });
-        }
-      };
-      look().catch((error) => {
+      this.#offeredAgain(session, offer, found).catch((error) => {
         if (!(error instanceof Unavailable)) this.#deps.signals.internalError('looking again for a user', error);
       });
     });
+  }
+
+  async #offeredAgain(offered: Session, message: Kept, found: Whereabouts | undefined): Promise<void> {
+    const { store, cluster } = this.#deps;
+    const { ns, conversationId, callId, version, users, offeredBy } = offered;
+    const key = { ns, conversationId };
+    const now = store.peek(key) ?? (await store.get(key));
+    // Whoever came meanwhile has it.
+    if (now?.callId !== callId || now.version !== version) return;
+    const role = opposite(offeredBy ?? 'offerer');
+    const told = await found?.get(users[role]);
+    if (!told) return; // every instance looked among its own
+    const isNew = (socket: SocketRef): boolean => !told.some((one) => sameSocket(one, socket));
+    const seat = now.seats[role];
+    if (!now.lost[role]) {
+      // It was back before the offer; a further device of that user has asked since, or is told of nothing that it could not do without.
+      if (seat && isNew(seat) && now.held?.[role] === undefined) this.#calls.reach.tell(now, [seat], message);
+      return;
+    }
+    for (const socket of (await cluster.presence.socketsOf(ns, users[role])).filter(isNew)) {
+      await this.#calls.apply(key, (session) => session && { type: 'arrived', by: { user: users[role], socket } });
+    }
   }
 
   async #arrived(peer: Peer): Promise<void> {

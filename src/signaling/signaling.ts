@@ -334,8 +334,8 @@ export class Signaling implements Service {
         const applied = await this.calls.apply(key, () => made, asker, known);
         if (asker.over) return;
         if (applied) this.#answers.settle(tracked, applied, key);
-        const offered = event.name === 'call-rejoin-offer' ? applied?.session : null;
-        if (offered?.waitsForBoth && ref.at !== undefined) this.#comings.offered(offered, asker.found);
+        const keeps = event.name === 'call-rejoin-offer' && applied?.session?.waitsForBoth;
+        if (keeps && ref.at !== undefined) this.#comings.offered(applied, asker.found);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       },
       answerWithinMs - (turn.asked === undefined ? 0 : this.#deps.clock.now() - turn.asked),
