@@ -1,10 +1,10 @@
-// The walk along one direction of a spliced WebSocket: which bytes flow on as they are, which message is looked at,
-// where something may be put in between. Source: RFC 6455, 5; Socket.IO protocol revision 5, "attachments".
-// Knows nothing of sockets, and not which packets anybody wants: that is its two heirs' business (splice.ts).
+// The walk along one direction of a spliced WebSocket: which bytes flow on as they are (flow.ts passes them), which
+// message is looked at, where something may be put in between. Source: RFC 6455, 5; Socket.IO protocol revision 5,
+// "attachments". Knows nothing of sockets, and not which packets anybody wants: its two heirs do (splice.ts).
+import { Flow } from './flow.js';
 import { closeCode, emptyHeader, Opcode, readHeader, unmask, type Violation } from './frame.js';
-import { Gathering, type Incomplete, type Named } from './gather.js';
-import { framesOf, Outbox } from './outbox.js';
-import type { Outgoing, Packet, Verdict } from './packet.js';
+import { Gathering, type Named } from './gather.js';
+import type { Packet, Verdict } from './packet.js';
 import { PEEK, parsePacket, peeked, textOf } from './socketio.js';
 
 export type { Incomplete } from './gather.js';
@@ -34,11 +34,7 @@ let work = Buffer.allocUnsafe(8192);
 const WORK_KEPT = 1 << 20;
 const header = emptyHeader();
 
-export abstract class FrameWalk {
-  /** `raw`: nothing is understood or wanted any more. `closed`: after the sender's close frame. Both let all flow on. */
-  private state: 'frames' | 'raw' | 'closed' | 'ended' = 'frames';
-  /** Bytes of a frame that can't be decided on yet; short, see `putBy`. */
-  private pending: Buffer | null = null;
+export abstract class FrameWalk extends Flow {
   /** Payload bytes to come of the current frame; whether they are gathered; whether a message ends with them. */
   private left = 0;
   private keeping = false;
@@ -48,23 +44,15 @@ export abstract class FrameWalk {
   private plan: Plan = Plan.PASS;
   private attachment = false;
   private counts = false;
-  /** Attachments that must follow once the current message has passed; those that must follow now. */
+  /** Attachments that must follow once the current message has passed. */
   private dueNext = 0;
-  private due = 0;
-  private kept: Gathering | null = null;
-  private readonly outbox: Outbox;
-  /** A packet that waits for its owner's word, as it came: nothing behind it is looked at meanwhile. */
-  private waiting: Buffer | null = null;
-  /** The chunk that is being walked, and where in it begins what flows on next. */
-  private chunk: Buffer | null = null;
-  private start = 0;
 
   protected constructor(
-    private readonly masked: boolean,
+    masked: boolean,
     /** Whether text in an attachment's place must be left to the receiver, which ends the session over it. */
     private readonly strict: boolean,
   ) {
-    this.outbox = new Outbox(masked);
+    super(masked);
   }
 
   protected abstract limit(): number;
@@ -82,76 +70,13 @@ export abstract class FrameWalk {
   protected abstract closed(code: number | undefined): void;
   protected abstract violated(why: Violation): void;
   protected abstract stopped(): void;
-  protected abstract counted(): void;
-  protected abstract pass(bytes: Buffer): void;
-  /** Whether anything may be put in at all. */
-  protected abstract mayInject(): boolean;
   /** What of a chunk stands behind a packet that waits; valid during the call only. */
   protected abstract putOff(rest: Buffer): void;
 
-  /** Bytes that wait for a whole-packet boundary to be put in. */
-  get queuedBytes(): number {
-    return this.outbox.bytes;
-  }
-
-  /** Whether what has passed so far ends with a whole packet, attachments included. What is held back has not passed. */
   get atBoundary(): boolean {
     if (this.state !== 'frames' || this.due > 0) return false;
     if (this.left > 0 && !this.keeping) return false;
     return !this.inMessage || (this.kept !== null && this.keeps());
-  }
-
-  /** Attachments that the receiver still expects; settable where the run began by polling. */
-  get attachmentsDue(): number {
-    return this.due;
-  }
-
-  set attachmentsDue(count: number) {
-    this.due = count;
-    if (this.chunk === null) this.drain();
-  }
-
-  /** From here on all flows unseen, and nothing is put in. */
-  stopLooking(): void {
-    if (this.state !== 'frames') return;
-    this.state = 'raw';
-    if (this.chunk === null) this.letGo();
-  }
-
-  /** The sender is gone: what was held back goes on, as it would have directly; then nothing more. */
-  end(): void {
-    if (this.state === 'ended') return;
-    this.letGo();
-    this.state = 'ended';
-  }
-
-  /** Whether a packet waits for `settled`. */
-  protected get isWaiting(): boolean {
-    return this.waiting !== null;
-  }
-
-  /** Whether anything can be put in, now or later. */
-  protected get canPut(): boolean {
-    return this.state === 'frames';
-  }
-
-  /** The packet that waited passes: as it came, or another in its place. What was put off must be walked then. */
-  protected settled(other?: Outgoing): void {
-    const { waiting } = this;
-    if (waiting === null) return;
-    this.waiting = null;
-    this.whole(other ? framesOf(other, this.masked) : waiting);
-  }
-
-  /** Another packet goes in the place of one that is cut out. */
-  protected replace(other: Outgoing): void {
-    this.whole(framesOf(other, this.masked));
-  }
-
-  private whole(packet: Buffer): void {
-    this.pass(packet);
-    this.due = 0;
-    this.counted();
   }
 
   protected walk(bytes: Buffer): void {
@@ -189,29 +114,6 @@ export abstract class FrameWalk {
     }
     this.chunk = null;
     this.drain();
-  }
-
-  /** Puts packets in at the next whole-packet boundary. False: it can't be any more. */
-  protected put(packets: readonly Outgoing[]): boolean {
-    if (this.state !== 'frames') return false;
-    for (const packet of packets) this.outbox.push(packet);
-    if (this.chunk === null) this.drain();
-    return true;
-  }
-
-  protected drain(): void {
-    if (this.outbox.bytes > 0 && this.atBoundary && this.mayInject()) this.pass(this.outbox.take());
-  }
-
-  /** Takes over a packet that began by polling; `passed`: the receiver has what there is of it. */
-  protected takeOver(packet: Incomplete, passed: boolean): void {
-    this.kept = Gathering.of(packet, this.masked, passed);
-    if (passed) this.due = packet.due - packet.attachments.length;
-  }
-
-  /** A method, since the state changes under calls that a compiler does not see through. */
-  private isIn(state: 'frames' | 'ended'): boolean {
-    return this.state === state;
   }
 
   private keeps(): boolean {
@@ -376,16 +278,6 @@ export abstract class FrameWalk {
     }
   }
 
-  /** What was gathered flows on unseen, before the byte at `pos`. */
-  private giveUp(pos: number): void {
-    this.flush(pos);
-    const { kept } = this;
-    if (kept === null) return;
-    this.kept = null;
-    if (kept.awaiting) this.due = kept.lacking;
-    this.passRaw(kept);
-  }
-
   /** A message that was kept is whole. */
   private gathered(): void {
     const { kept } = this;
@@ -431,39 +323,5 @@ export abstract class FrameWalk {
     this.stopAt(pos);
     this.stopped();
     return pos;
-  }
-
-  private stopAt(pos: number): void {
-    this.giveUp(pos);
-    this.state = 'raw';
-    this.outbox.clear();
-  }
-
-  /** Keeps the rest of the chunk: less than a header, a peek, a control frame, or a short Engine.IO packet. */
-  private putBy(chunk: Buffer, pos: number): number {
-    this.flush(pos);
-    this.pending = Buffer.from(chunk.subarray(pos));
-    return -1;
-  }
-
-  /** All of the current chunk up to `end` that is not cut out goes on. */
-  private flush(end: number): void {
-    const { chunk, start } = this;
-    if (chunk === null || start >= end) return;
-    this.start = end;
-    this.pass(start === 0 && end === chunk.length ? chunk : chunk.subarray(start, end));
-  }
-
-  private letGo(): void {
-    const { kept, pending } = this;
-    this.kept = null;
-    this.pending = null;
-    this.outbox.clear();
-    if (kept !== null) this.passRaw(kept);
-    if (pending !== null) this.pass(pending);
-  }
-
-  private passRaw(kept: Gathering): void {
-    if (kept.raw.length > 0) this.pass(kept.raw);
   }
 }
