@@ -289,6 +289,43 @@ describe('away', () => {
     expect(JSON.stringify([without, wrong, right].map(({ shown }) => shown))).not.toMatch(/geheim|falsch/);
   });
 
+  it('does not use database 0 in the place of one that is not there, and uses that one once it is', async () => {
+    const one = await server(['--databases', '2']);
+    const redis = await connect(`${one.url}/2`);
+    expect(redis.well()).toBe(false);
+    const started = performance.now();
+    for (let i = 0; i < 3; i++) {
+      const said = [
+        await away(redis.call('SET', redis.key('k', 'a'), '1', 'PX', 10_000)),
+        await away(redis.waiting('XREAD', 'BLOCK', 1, 'STREAMS', redis.key('s', 'a'), '$')),
+      ];
+      expect(said[0]).toMatchObject({ sent: false, message: expect.stringMatching(/it has no database 2 /) });
+    }
+    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(redis.told).toEqual([[false, expect.stringMatching(/it has no database 2 .*--redis-prefix/)]]);
+    expect(await one.ask('DBSIZE')).toBe(0);
+    const there = await connect(`${one.url}/1`);
+    expect(await there.call('CLIENT', 'INFO')).toMatch(/ db=1 /);
+  });
+
+  it('is not reached as the user of a server that has none, says so, and no line that is not ours', async () => {
+    const lines: unknown[] = [];
+    const { warn } = console;
+    console.warn = (...args: unknown[]) => void lines.push(args);
+    closing.push(async () => {
+      console.warn = warn;
+    });
+    const one = await server(['--user', 'u', 'on', '>geheim', '~*', '&*', '+@all', '-@admin', '-@dangerous']);
+    const needless = await connect(one.url.replace('://', '://:geheim@'));
+    expect(needless.told).toEqual([[true, 'answers, and asks for no password though one is given']]);
+    const uninformed = await connect(one.url.replace('://', '://u:geheim@'));
+    expect(uninformed.told).toEqual([[true, 'answers']]);
+    await uninformed.waiting('XREAD', 'BLOCK', 1, 'STREAMS', uninformed.key('s', 'a'), '$');
+    expect(lines).toEqual([]);
+    console.warn('of others');
+    expect(lines).toEqual([['of others']]);
+  });
+
   it('is reached over TLS by whom its certificate is known to, as a user with no more rights than needed', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sigfig-redis-tls-'));
     closing.push(() => rm(folder, { recursive: true, force: true }));

@@ -3,11 +3,13 @@
 // the last one is answered, which would make two round trips out of one.
 import { createHash } from 'node:crypto';
 import { Redis as Client, Cluster, type RedisOptions } from 'ioredis';
+import { causeOf } from './causes.js';
 import { deadlines, SILENCE, TIMEOUT } from './deadlines.js';
 import { keyOf } from './keys.js';
+import { holdBackLibraryLines } from './library-lines.js';
 import { type RedisNode, type RedisPlace, shownPlace } from './place.js';
-import { type Arg, type Redis, RedisAway, type Script } from './redis.js';
-import { meaningOf, plain } from './replies.js';
+import { type Arg, type Redis, RedisAway, RedisRefused, type Script } from './redis.js';
+import { followsFrom, meaningOf } from './replies.js';
 
 /** Part of `Signals`. */
 export interface RedisSignals {
@@ -24,6 +26,7 @@ export interface ConnectOptions {
   readonly signals?: RedisSignals | undefined;
 }
 
+const NOT_YET = 'not connected yet';
 const PROBE_EVERY = 500;
 const LAST_WORDS = 500;
 const LOOK_EVERY = 10;
@@ -45,16 +48,29 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
   const loaded = new Set<string>();
   const listeners = new Set<(well: boolean) => void>();
   let well = false;
-  let why = 'not connected yet';
+  let why = cluster ? 'no node of the Cluster serves yet; "redis-cli CLUSTER INFO" says whether it is formed' : NOT_YET;
   let closed = false;
+  let needless = false;
   let pending = 0;
   let pendingBytes = 0;
   let probing = false;
+
+  // A Sentinel is given the password of the server whether it asks for one or not.
+  const loud = holdBackLibraryLines(() => {
+    needless = place.kind !== 'sentinel';
+  });
+  let known = false;
+  const said = (message: string): string => causeOf(message, { place, known });
+  const reasonOf = (error: unknown): string => {
+    const meant = meaningOf(error, said);
+    return meant instanceof RedisRefused ? said(meant.message) : meant instanceof Error ? meant.message : 'unknown';
+  };
 
   function set(next: boolean, reason: string): void {
     why = reason;
     if (next === well || closed) return;
     well = next;
+    known ||= well;
     if (!well) probeSoon(0);
     signals?.redis(well, reason);
     for (const listener of [...listeners]) listener(well);
@@ -68,7 +84,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
       if (client.status === 'ready' && settled(client)) {
         try {
           await answers.within(client.set(keyOf(prefix, 'probe', 'live'), '1', 'PX', 1_000));
-          set(true, 'answers');
+          set(true, needless ? 'answers, and asks for no password though one is given' : 'answers');
         } catch (error) {
           set(false, reasonOf(error));
         }
@@ -82,11 +98,15 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     onNewMaster(client, () => {
       if (well && !closed) for (const listener of [...listeners]) listener(true);
     });
-  client.on('error', (error: Error) => {
-    if (!well) why = plain(error.message);
-  });
+  const fails = (error: Error & { readonly lastNodeError?: unknown }): void => {
+    // The cause comes first, and then what follows from it. That of a Cluster is what one of its nodes said.
+    const cause = error.lastNodeError instanceof Error ? error.lastNodeError : error;
+    if (!well && !followsFrom(cause.message)) why = reasonOf(cause);
+  };
+  client.on('error', fails);
   client.on('close', () => {
     loaded.clear();
+    needless = false;
     answers.reset();
     set(false, well ? 'the connection broke' : why);
   });
@@ -111,11 +131,12 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
       signals?.roundTrip(name, performance.now() - started);
       return answer;
     } catch (error) {
-      const meant = meaningOf(error);
+      const meant = meaningOf(error, said);
       if (meant instanceof RedisAway) {
         // Of a Cluster the probe says whether that is one server or all that we need.
         if (cluster) probeSoon(0);
         else set(false, meant.message);
+        if (!well && !meant.sent && followsFrom(messageOf(error))) throw new RedisAway(why, false);
       }
       throw meant;
     } finally {
@@ -141,13 +162,13 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     return client.eval(script.lua, keys.length, ...keys, ...args);
   }
 
-  const waiting = waitingConnection(() => open(place, ca, {}));
+  const waiting = waitingConnection(() => open(place, ca, {}), said);
   listeners.add((now) => {
     if (now) waiting.refresh();
   });
 
-  client.connect().catch((error: unknown) => {
-    why = reasonOf(error);
+  client.connect().catch((error: Error) => {
+    fails(error);
     probeSoon(PROBE_EVERY);
   });
   await new Promise<void>((resolve) => {
@@ -179,6 +200,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
     async close() {
       closed = true;
       listeners.clear();
+      loud();
       // What was asked a moment ago goes out yet.
       for (const until = performance.now() + LAST_WORDS; well && pending > 0 && performance.now() < until; )
         await new Promise((resolve) => setTimeout(resolve, 5));
@@ -190,10 +212,7 @@ export async function connectRedis({ place, prefix, ca, signals }: ConnectOption
   };
 }
 
-const reasonOf = (error: unknown): string => {
-  const meant = meaningOf(error);
-  return meant instanceof Error ? plain(meant.message) : 'unknown';
-};
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : '');
 
 type AnyClient = Client | Cluster;
 
@@ -216,8 +235,9 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
     autoResendUnfulfilledCommands: false,
     // What had no answer when the connection broke fails then, and not with a later connection.
     maxRetriesPerRequest: 0,
-    // A master that was made a replica: ask the Sentinels, or the name, again.
-    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    // A master that was made a replica: ask the Sentinels, or the name, again. And a database that isn't there: what is asked on that
+    // connection would be done in database 0, another deployment's.
+    reconnectOnError: (error) => error.message.startsWith('READONLY') || isOfSelect(error),
   };
   if (place.kind === 'cluster') {
     const cluster = new Cluster(copied(place.nodes), {
@@ -254,6 +274,7 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
           sentinelRetryStrategy: again,
           sentinelCommandTimeout: TIMEOUT,
           enableTLSForSentinelMode: place.tls,
+          ...(place.password === undefined ? {} : { sentinelPassword: place.password }),
           ...(place.tls ? { sentinelTLS: tls.tls ?? {} } : {}),
         };
   const client = new Client({ ...common, ...where, db: place.db, retryStrategy: again });
@@ -267,6 +288,9 @@ function open(place: RedisPlace, ca: string | undefined, timeouts: RedisOptions)
   });
   return client;
 }
+
+const isOfSelect = (error: Error & { readonly command?: { readonly name?: unknown } }): boolean =>
+  error.command?.name === 'select';
 
 /** Tells when others are the masters than the last time that it was looked, which is every two seconds. */
 function onNewMaster(cluster: Cluster, tell: () => void): void {
@@ -307,7 +331,7 @@ function corked(client: AnyClient): () => void {
 }
 
 /** A second connection, made when it is first asked, for commands that wait at the server. */
-function waitingConnection(make: () => AnyClient) {
+function waitingConnection(make: () => AnyClient, said: (message: string) => string) {
   let client: AnyClient | undefined;
   let asked = 0;
   let closed = false;
@@ -346,7 +370,7 @@ function waitingConnection(make: () => AnyClient) {
       try {
         return await made.call(command, ...args);
       } catch (error) {
-        throw meaningOf(error);
+        throw meaningOf(error, said);
       } finally {
         answered = true;
         asked -= 1;
