@@ -5,9 +5,10 @@ import type { Socket } from 'node:net';
 import type { DropCause } from '../base/service.js';
 import { closeFrame, frame, Opcode } from '../protocol/frame.js';
 import type { Incomplete } from '../protocol/frames.js';
-import { type Outgoing, PacketType, type Passage } from '../protocol/packet.js';
+import type { Outgoing, Passage } from '../protocol/packet.js';
 import { BrowserSplice, LegacySplice } from '../protocol/splice.js';
 import type { Signals } from '../telemetry/signals.js';
+import { Leaving } from './leaving.js';
 import { Stall } from './stall.js';
 import type { Handshake, PacketOwner, Passing, Transport } from './transport.js';
 import { breakOff, endSoon, type Upgraded } from './tunnel.js';
@@ -23,8 +24,6 @@ const HEARTBEAT = { pingInterval: 25_000, pingTimeout: 20_000 };
 const STALL_SLACK = 1_000;
 /** For a whole-packet boundary to come when we end the connection; milliseconds. */
 const BOUNDARY_GRACE = 250;
-/** A ping open for this part of `pingTimeout` means that the legacy's heartbeat gave the browser up. */
-const GIVEN_UP = 0.9;
 
 /** For a WebSocket that continues a polling session: nothing is looked into or put in before the browser's `5`. */
 export interface UpgradeHooks {
@@ -94,12 +93,8 @@ export class SplicedWebSocket implements Transport {
   readonly #browserStall: Stall;
   readonly #legacyStall: Stall;
 
-  /** What tells whose fault the end is. */
-  #pingTimeout: number;
-  #pingSince = 0;
-  #sockets = 0;
-  #legacySaidBye = false;
-  #browserSaidBye = false;
+  /** Tells whose doing the end is. */
+  readonly #leaving: Leaving;
 
   /** Call `start()` in the same turn in which `passUpgrade` resolved. */
   constructor(upgraded: Upgraded, owner: PacketOwner, options: SplicedOptions) {
@@ -111,7 +106,7 @@ export class SplicedWebSocket implements Transport {
     this.#options = options;
     this.#phase = options.hooks ? 'polling' : 'open';
     const { pingInterval, pingTimeout } = options.handshake ?? HEARTBEAT;
-    this.#pingTimeout = pingTimeout;
+    this.#leaving = new Leaving(pingTimeout);
     this.#heartbeat = pingInterval + pingTimeout + STALL_SLACK;
     this.#browserStall = new Stall(this.#browser, () => this.#breakOff('browser'));
     this.#legacyStall = new Stall(this.#legacy, () => this.#breakOff('legacy'));
@@ -121,7 +116,7 @@ export class SplicedWebSocket implements Transport {
       {
         pass: (bytes) => this.#toLegacy(bytes),
         packet: (packet) => {
-          if (packet.type === PacketType.DISCONNECT && --this.#sockets <= 0) this.#browserSaidBye = true;
+          this.#leaving.browserPacket(packet.type);
           return this.#told ? 'pass' : owner.fromBrowser(packet);
         },
         foreign: () => owner.foreign(),
@@ -135,16 +130,15 @@ export class SplicedWebSocket implements Transport {
       {
         pass: (bytes) => this.#toBrowser(bytes),
         packet: (packet) => {
-          if (packet.type === PacketType.CONNECT) this.#joined();
-          if (packet.type === PacketType.DISCONNECT && --this.#sockets <= 0) this.#legacySaidBye = true;
+          this.#leaving.legacyPacket(packet.type);
           return this.#told ? 'pass' : this.#passage(owner.fromLegacy(packet));
         },
         open: (handshake) => {
-          this.#pingTimeout = handshake.pingTimeout;
+          this.#leaving.pingTimeout = handshake.pingTimeout;
           this.#heartbeat = handshake.pingInterval + handshake.pingTimeout + STALL_SLACK;
           this.#up.maxPayload = handshake.maxPayload;
         },
-        engine: (type) => this.#engineDown(type),
+        engine: (type) => this.#leaving.legacyEngine(type),
         close: () => this.#closeFramePassed('legacy'),
       },
       owner.legacyInterest,
@@ -236,7 +230,7 @@ export class SplicedWebSocket implements Transport {
     });
     legacy.on('end', () => {
       this.#down.end();
-      this.#finish(this.#blame());
+      this.#finish(this.#leaving.blame());
       this.#endBoth();
     });
     browser.on('close', (hadError: boolean) => {
@@ -248,7 +242,7 @@ export class SplicedWebSocket implements Transport {
     });
     legacy.on('close', (hadError: boolean) => {
       this.#legacyStall.end();
-      this.#finish(this.#blame());
+      this.#finish(this.#leaving.blame());
       this.#phase = 'gone';
       if (hadError) breakOff(browser);
       else endSoon(browser);
@@ -267,7 +261,7 @@ export class SplicedWebSocket implements Transport {
 
   #onBrowser(chunk: Buffer): void {
     if (this.#phase === 'gone') return;
-    this.#pingSince = 0;
+    this.#leaving.browserLives();
     if (this.#phase !== 'polling') {
       this.#up.write(chunk);
       return;
@@ -343,39 +337,21 @@ export class SplicedWebSocket implements Transport {
   }
 
   #engineUp(type: string, text: string): void {
-    if (type === '1') this.#browserSaidBye = true;
+    this.#leaving.browserEngine(type);
     if (this.#phase !== 'polling') return;
     const { hooks } = this.#options;
     if (type === '2' && text === 'probe') hooks?.probed?.();
     if (type !== '5' || text !== '') return;
     this.#phase = 'handover';
     const answer = hooks?.upgrade();
-    this.#sockets = answer?.sockets ?? 1;
+    this.#leaving.sockets = answer?.sockets ?? 1;
     if (answer?.taken) this.#up.adopt(answer.taken);
     this.#ready = answer?.ready;
   }
 
-  #engineDown(type: string): void {
-    if (type === '1') this.#legacySaidBye = true;
-    if (type === '2' && this.#pingSince === 0) this.#pingSince = Date.now();
-  }
-
-  #joined(): void {
-    this.#sockets++;
-    this.#browserSaidBye = false;
-    this.#legacySaidBye = false;
-  }
-
   #closeFramePassed(by: 'browser' | 'legacy'): void {
-    if (by === 'browser') this.#browserSaidBye = true;
-    this.#finish(by === 'browser' ? 'browser' : this.#blame());
-  }
-
-  /** Whose doing it is that the legacy closes. */
-  #blame(): DropCause {
-    if (this.#browserSaidBye || this.#legacySaidBye) return 'browser';
-    const gaveUp = this.#pingSince > 0 && Date.now() - this.#pingSince >= this.#pingTimeout * GIVEN_UP;
-    return gaveUp ? 'browser' : 'legacy';
+    if (by === 'browser') this.#leaving.browserClosed();
+    this.#finish(by === 'browser' ? 'browser' : this.#leaving.blame());
   }
 
   /** Nothing of ours can reach the browser from here on. Bytes of either side may still flow. */
