@@ -160,7 +160,12 @@ describe('a set that is refused, with the command that works', () => {
     [
       'a sole canary',
       set('ice-candidate', { mode: 'canary', sole: true, canary: { percent: 5 } }),
-      '"ice-candidate" is sole with mode canary, but sole says that the legacy serves it no more; write "mode: new", or remove "sole"',
+      '"ice-candidate" is sole with mode canary, but sole says that the legacy serves it no more; try: sigfig routes set ice-candidate canary --percent 5 --no-sole',
+    ],
+    [
+      'sole in a group that falls back',
+      set('calls', { mode: 'new', sole: true, fallback: 'legacy' }),
+      '"calls" falls back to the legacy, but sole says that the legacy serves it no more; try: sigfig routes set calls new --sole --fallback refuse',
     ],
     [
       'a namespace that is none',

@@ -1,7 +1,7 @@
 // What a change makes of a route table: set a group, take over a whole table, go back to a version, everything to the legacy.
 // A pure function from the table in force to the next one. Knows no log, no clock and nobody who asks.
 import { isDeepStrictEqual } from 'node:util';
-import { line, namespaceFault, quoted, routeFaults, tableFaults, tableOf } from './check.js';
+import { type Fault, line, namespaceFault, quoted, routeFaults, tableFaults, tableOf } from './check.js';
 import {
   type Group,
   type GroupRoute,
@@ -137,10 +137,25 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
         `a canary of ${group} needs a share or a list of who is in it; ${command ? `try: ${command}` : 'give --percent 5'}`,
       );
     }
-    for (const fault of routeFaults(group, wanted)) problems.add(line(fault));
+    for (const fault of routeFaults(group, wanted)) {
+      problems.add(line(COMMANDED.has(fault.key) ? asCommand(fault, group, ns, target, input) : fault));
+    }
     return wanted;
   });
   return problems.size > 0 ? { ok: false, problems: [...problems] } : checked(table, next);
+}
+
+/** Faults of what a routes file says together and a command leaves as it is in force. */
+const COMMANDED: ReadonlySet<string> = new Set(['sole', 'fallback']);
+
+/** With the command that works: "sole" means that nothing falls back; another mode, or a fallback, that it is no longer so. */
+function asCommand(fault: Fault, group: Group, ns: string, target: string, input: RouteInput): Fault {
+  const way: RouteInput =
+    input.sole && input.mode === 'new' ? { ...input, fallback: 'refuse' } : { ...input, sole: false };
+  const command = setCommand(ns, target, way);
+  // Said once for all groups of a target.
+  const what = fault.what.replace(quoted(group), quoted(target));
+  return command === null ? fault : { ...fault, what, mend: `try: ${command}` };
 }
 
 const takesNobody = (canary: RouteInput['canary']): boolean =>
