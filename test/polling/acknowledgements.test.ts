@@ -115,14 +115,14 @@ describe('by polling', () => {
     const { session, owner } = await asking();
     const waits = word(owner, 7);
     const poll = session.get();
-    await until(() => onlySession().legacyGet?.sent === true);
+    await until(() => onlySession().gets.legacyGet?.sent === true);
     owner.inject('ours', { n: 1 });
     expect((await poll.answer).body).toBe('42["ours",{"n":1}]');
     await session.post('427["ask"]').answer;
     await waits.held();
     const next = session.get();
-    await until(() => onlySession().pending !== null);
-    expect(onlySession().legacyGet).toBeNull();
+    await until(() => onlySession().gets.pending !== null);
+    expect(onlySession().gets.legacyGet).toBeNull();
     waits.pass();
     // With a GET open there the legacy answers with the first packet alone.
     expect((await next.answer).body).toBe(ack);
@@ -197,7 +197,7 @@ describe('at the upgrade', () => {
     const first = (await poll.answer).body;
     expect(first).toBe('6');
     const next = session.get();
-    await until(() => onlySession().pending !== null);
+    await until(() => onlySession().gets.pending !== null);
     owner.inject('ours', { n: 1 });
     expect((await next.answer).body).toBe('42["ours",{"n":1}]');
     await session.post('427["ask"]').answer;

@@ -26,7 +26,7 @@ describe('300 sessions killed', () => {
         }),
       async (session) => {
         const poll = session.get();
-        await until(() => inside(session)?.legacyGet?.sent === true);
+        await until(() => inside(session)?.gets.legacyGet?.sent === true);
         poll.request.socket?.resetAndDestroy();
       },
       // A goodbye by POST, with a GET waiting and without.
@@ -53,7 +53,7 @@ describe('300 sessions killed', () => {
             () => undefined,
           );
           await until(
-            () => answered || !inside(session) || (waits(session) && inside(session)?.legacyGet?.sent === true),
+            () => answered || !inside(session) || (waits(session) && inside(session)?.gets.legacyGet?.sent === true),
           );
           if (answered) continue;
           last.request.destroy();
@@ -143,7 +143,7 @@ function inside(session: HandSession) {
   return undefined;
 }
 
-const waits = (session: HandSession): boolean => inside(session)?.pending != null;
+const waits = (session: HandSession): boolean => inside(session)?.gets.pending != null;
 
 const flooded = { written: 0, blocked: false, closed: false };
 let next = 0;

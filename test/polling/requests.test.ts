@@ -169,7 +169,7 @@ describe('what passes', () => {
     on.owners[0]!.inject('ours', { n: 1 });
     expect((await before.answer).body).toBe('42["ours",{"n":1}]');
     side.emit('theirs', long);
-    await until(() => inside(session).held !== null);
+    await until(() => inside(session).gets.held !== null);
     on.owners[0]!.inject('ours', { n: 2 });
     const { bytes } = await session.get({ 'Accept-Encoding': 'gzip' }).answer;
     expect(gunzipSync(bytes).toString()).toBe(`42["theirs","${long}"]`);
@@ -192,7 +192,7 @@ describe('what passes', () => {
     on.owners[0]!.inject('ours', { n: 2 });
     const long = 'x'.repeat(2_000);
     side.emit('theirs', long);
-    await until(() => inside(session).held !== null);
+    await until(() => inside(session).gets.held !== null);
     on.owners[0]!.inject('ours', { n: 3 });
     const got: string[] = [];
     while (got.length < 3) got.push(...(await fetched()));
@@ -291,8 +291,8 @@ describe('what passes', () => {
     on.owners[0]!.inject('first', {});
     expect((await poll.answer).body).toBe('42["first",{}]');
     side.emit('big', Buffer.alloc(3_000_000, 1), 'z'.repeat(100));
-    await until(() => inside(session).held !== null);
-    expect(inside(session).held!.body.length).toBeLessThan(1_000_000);
+    await until(() => inside(session).gets.held !== null);
+    expect(inside(session).gets.held!.body.length).toBeLessThan(1_000_000);
     let { body } = await session.get().answer;
     while (!body.includes('\x1eb') && !body.startsWith('b')) body += `\x1e${(await session.get().answer).body}`;
     expect(body.length).toBeGreaterThan(4_000_000);

@@ -113,11 +113,11 @@ describe('the upgrade by hand', () => {
   it('brings what nobody fetched over the WebSocket, a ping too, and ours behind it', async () => {
     const { session, side, socket, owner } = await probed({ legacy: { pingInterval: 60_000 } });
     const poll = session.get();
-    await until(() => onlySession().legacyGet?.sent === true);
+    await until(() => onlySession().gets.legacyGet?.sent === true);
     owner.inject('ours', { n: 1 });
     expect((await poll.answer).body).toBe('42["ours",{"n":1}]');
     (side.conn as unknown as { sendPacket(type: string): void }).sendPacket('ping');
-    await until(() => onlySession().held !== null);
+    await until(() => onlySession().gets.held !== null);
     owner.inject('ours', { n: 2 });
     side.emit('theirs', Buffer.from('late'));
     socket.send('2probe');
@@ -143,13 +143,13 @@ describe('the upgrade by hand', () => {
   ])('brings a large answer that nobody fetched, %s', async (_how, headers) => {
     const { session, side, socket, owner } = await probed();
     const poll = session.get(headers);
-    await until(() => onlySession().legacyGet?.sent === true);
+    await until(() => onlySession().gets.legacyGet?.sent === true);
     owner.inject('ours', { n: 1 });
     await poll.answer;
     const noise = Array.from({ length: 100_000 }, (_, n) => Math.sin(n)).join();
     side.emit('big', noise, Buffer.alloc(1_000_000, 7));
-    await until(() => onlySession().held !== null);
-    expect(onlySession().held!.rest).toBeDefined();
+    await until(() => onlySession().gets.held !== null);
+    expect(onlySession().gets.held!.rest).toBeDefined();
     socket.send('2probe');
     await until(() => socket.texts.includes('3probe'));
     socket.send('5');
@@ -258,7 +258,7 @@ describe('the upgrade by hand', () => {
   it('answers a GET that is still pending after the `5` with what the legacy answers', async () => {
     const { session, socket, owner } = await probed();
     const poll = session.get();
-    await until(() => onlySession().legacyGet?.sent === true);
+    await until(() => onlySession().gets.legacyGet?.sent === true);
     socket.send('2probe');
     socket.send('5');
     await until(() => owner.kinds.length === 2);
