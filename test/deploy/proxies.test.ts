@@ -22,6 +22,19 @@ beforeAll(async () => {
 });
 afterAll(() => redis?.close());
 
+it('HAProxy takes its file without a warning', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sigfig-haproxy-check-'));
+  try {
+    const here = { url: 'http://127.0.0.1:1', admin: 'http://127.0.0.1:2' };
+    const args = await kinds.haproxy(folder, 3, [here, here]);
+    const checked = spawnSync(findProxy('haproxy') ?? 'haproxy', ['-c', ...args], { encoding: 'utf8' });
+    expect(checked.status, checked.stderr).toBe(0);
+    expect(checked.stdout + checked.stderr).not.toMatch(/warning/i);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
 describe.each(Object.keys(kinds) as (keyof typeof kinds)[])('%s', (kind) => {
   let bed: Processes;
   let legacy: { readonly url: string };
