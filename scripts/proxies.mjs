@@ -1,14 +1,14 @@
-// Finds an nginx and a HAProxy for the tests of deploy/, or installs them through the system's package manager where that is allowed.
+// Finds an nginx, a HAProxy and a jq for the tests of deploy/, or installs them through the system's package manager where that is allowed.
 // Knows nothing of the tests. Run by itself it says where they are.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-export const proxies = ['nginx', 'haproxy'];
+export const proxies = ['nginx', 'haproxy', 'jq'];
 const PLACES = ['/usr/sbin', '/usr/local/sbin', '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'];
 
-/** The path of `nginx` or `haproxy`, or undefined: NGINX_PATH or HAPROXY_PATH, then PATH, then the usual places. */
+/** The path of one of them, or undefined: NGINX_PATH, HAPROXY_PATH or JQ_PATH, then PATH, then the usual places. */
 export function findProxy(name) {
   const named = process.env[`${name.toUpperCase()}_PATH`];
   if (named) return existsSync(named) ? named : undefined;

@@ -1,10 +1,12 @@
-// The runbook: every command that it says exists with every flag, every metric, label and alert is a real one, every page that it links
+// The runbook: every command that it says exists with every flag, all of them are taken one after another by two instances, every metric, label and alert is a real one, every page that it links
 // to is there, and the log line that is the hook is the one that sigfig writes.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { findProxy } from '../../scripts/proxies.mjs';
 import { sigfig } from '../../src/cli/sigfig.js';
+import { type Bed, conversationOf, startBed } from '../cluster/bed.js';
 import { callsNew, connect, startStack } from '../harness.js';
 import { at, documentsOf, textOf } from './files.js';
 
@@ -15,6 +17,10 @@ const blocks = [...text.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) =
 const spans = [...text.replace(/```[\s\S]*?```/g, '').matchAll(/`([^`\n]+)`/g)].map(([, code]) => code as string);
 
 const helps = new Map<string, string>();
+/** In the order of writing; what stands in quotes is one word. */
+const wordsOf = (line: string): string[] =>
+  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? (plain as string)).slice(1);
+
 /** What `sigfig COMMAND --help` says. */
 async function ask(...command: string[]): Promise<string> {
   const key = command.join(' ');
@@ -52,11 +58,7 @@ const commands = [...blocks, ...spans.filter((code) => /^sigfig [a-z]/.test(code
 
 describe('commands', () => {
   it.each([...new Set(commands)])('%s', async (line) => {
-    // In the order of writing; what stands in quotes is one word.
-    const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)]
-      .map(([, quoted, plain]) => quoted ?? (plain as string))
-      .slice(1);
-    const { help, rest } = await helpOf(words);
+    const { help, rest } = await helpOf(wordsOf(line));
     for (const flag of rest.filter((word) => word.startsWith('--'))) {
       expect(help, flag).toMatch(new RegExp(`(^|[ ,])${flag}[ \\n=]`, 'm'));
     }
@@ -152,6 +154,63 @@ describe('what is looked at', () => {
   });
 });
 
+describe('one after another, as they stand there', () => {
+  /** Of the admin API at `url`; `watch` ends with its first lines. */
+  async function run(words: readonly string[], url: string): Promise<string> {
+    let said = '';
+    const enough = new AbortController();
+    const add = (text: string) => {
+      said += text;
+      if (words[1] === 'watch') enough.abort();
+    };
+    const world = { out: add, err: add, run: () => Promise.resolve(), env: { SIGFIG_ADMIN: url }, user: 'ops' };
+    const code = await sigfig(words, { ...world, interrupted: () => enough.signal });
+    expect(code, `sigfig ${words.join(' ')}\n${said}`).toBe(0);
+    return said;
+  }
+
+  it('every command is taken by two instances that began with all on the legacy', { timeout: 90_000 }, async () => {
+    const bed: Bed = await startBed({ instances: 0, routes: textOf('routes/all-legacy.yaml') });
+    try {
+      const args = ['--drain-delay', '10ms', '--drain', '50ms'];
+      for (const name of ['sigfig-a', 'sigfig-b']) await bed.add(name, args);
+      const asked = bed.instances.find(({ name }) => name === 'sigfig-b')?.admin as string;
+      const [alice, bob] = await Promise.all(['alice', 'bob'].map((name) => bed.on(bed.instances[1] as never, name)));
+      let rang = '';
+      let ran = 0;
+      for (const line of blocks) {
+        if (!line.startsWith('sigfig ') || line.startsWith('sigfig parity ')) continue;
+        const words = wordsOf(line);
+        if (words[1] === 'show') {
+          // By then the route takes a call of alice's, and the runbook has begun one.
+          await alice?.ask('call-offer', { conversationId: conversationOf(alice, bob as never), offer: 'o' });
+          const { calls } = JSON.parse(await run(['calls', 'list', '--path', 'new', '--json'], asked)) as {
+            calls: { id: string }[];
+          };
+          expect(calls, 'alice is in the canary').toHaveLength(1);
+          rang = calls[0]?.id ?? '';
+          words[2] = rang;
+        }
+        await run(words, asked);
+        ran += 1;
+      }
+      expect(rang).not.toBe('');
+      expect(ran).toBeGreaterThan(20);
+      // And what takes it back, from where the last step has left it.
+      for (const line of new Set(commands.filter((one) => /routes (rollback|legacy)/.test(one)))) {
+        await run(wordsOf(line), asked);
+        ran += 1;
+      }
+      const { namespaces } = JSON.parse(await run(['routes', 'list', '--json'], asked)) as {
+        namespaces: Record<string, Record<string, { mode: string }>>;
+      };
+      for (const { mode } of Object.values(namespaces['/'] ?? {})) expect(mode).toBe('legacy');
+    } finally {
+      await bed.close();
+    }
+  });
+});
+
 it('the hook is the line that sigfig writes, once for each change of a call', async () => {
   const shown = JSON.parse(/```json\n(.*)\n```/.exec(text)?.[1] as string) as Record<string, string>;
   const stack = await startStack({ routes: callsNew });
@@ -177,6 +236,27 @@ it('the hook is the line that sigfig writes, once for each change of a call', as
       'CONNECTED ENDED',
     ]);
     expect(new Set(calls.map(({ callId }) => callId)).size).toBe(1);
+    // By hand: among what else stands in a journal, it passes over what is no line of JSON and goes on.
+    const [, filter] = /jq --unbuffered -cR '([^']+)'/.exec(text) as unknown as [string, string];
+    const jq = findProxy('jq');
+    if (!jq) throw new Error('no jq: run "node scripts/proxies.mjs", or set JQ_PATH');
+    const journal = ['ready proxy=http://127.0.0.1:8080 admin=http://127.0.0.1:9900', '42', '"call"', 'null', '[]', ''];
+    const piped = spawnSync(jq, ['--unbuffered', '-cR', filter], {
+      encoding: 'utf8',
+      input: [...journal, stack.proxy.log(), ...journal].join('\n'),
+    });
+    expect({ status: piped.status, stderr: piped.stderr }).toEqual({ status: 0, stderr: '' });
+    expect(
+      piped.stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    ).toEqual(
+      calls.map(({ time, callId, from, to, because }) => ({
+        ...{ at: time, call: callId, conversation: conversationId },
+        ...{ from, to, because },
+      })),
+    );
     for (const client of [a, b]) client?.close();
   } finally {
     await stack.close();
