@@ -194,6 +194,9 @@ describe('a call that waits for both', () => {
     const phone = a.connect('bob', 'bob-3');
     const again = a.connect('alice', 'alice-2');
     await present(two, laptop, phone, again);
+    // What a new socket sends waits until it was looked for its calls.
+    for (const one of [laptop, phone, again]) await acked(one.emit('ice-candidate', { iceCandidate: 'c' }));
+    expect((await a.session())?.lost).toEqual({});
     expect(await acked(again.emit('call-rejoin-offer', { offer: 'again' }))).toEqual({ ok: true });
     // One more comes at once; its own arrival gets it the offer.
     const watch = b.connect('bob', 'bob-4');
