@@ -138,6 +138,11 @@ describe('parity run', () => {
         const metrics = await (await fetch(/metrics=(\S+)/.exec(ready)?.[1] ?? '')).text();
         expect(metrics).toMatch(/^sigfig_connections_opened_total\{[^}]*transport="websocket"[^}]*\} [2-9]/m);
       }
+      // Without a word of how they are routed they are a cluster.
+      const unsaid = await parity('run', ...at, ...both, ...only);
+      expect(unsaid.code, unsaid.out + unsaid.err).toBe(0);
+      expect(unsaid.out).toMatch(/^offer-answer-end +✓ +– +– +– +✓$/m);
+      expect(unsaid.out).toContain('– not run: proxy-new the proxy is routed as cluster; see --proxy-is');
       const one = await parity('run', ...at, '--proxy', proxies[0]?.url ?? '', '--path', 'cluster', ...only);
       expect(one.code).toBe(2);
       expect(one.out).toContain('– not run: cluster give --proxy for each of several instances');

@@ -22,7 +22,7 @@ interface Flags {
   proxy: string[];
   admin?: string;
   adminTokenFile?: string;
-  proxyIs: Exclude<PathName, 'legacy'>;
+  proxyIs?: Exclude<PathName, 'legacy'>;
   tokenCommand?: string;
   jwtSecretFile?: string;
   conversation: string;
@@ -109,9 +109,10 @@ function runFlags(command: Command): Command {
     .option('--admin <url>', "sigfig's admin API: its routes are set for each path, and set back at the end")
     .option('--admin-token-file <file>', 'a token that may operate there, where it wants one')
     .addOption(
-      new Option('--proxy-is <path>', 'how that proxy is routed at the moment')
-        .choices(['proxy-legacy', 'proxy-new', 'peeled', 'cluster'])
-        .default('proxy-new'),
+      new Option(
+        '--proxy-is <path>',
+        'how that proxy is routed at the moment (default: proxy-new; cluster, which is the same over several instances, where --proxy is given several times)',
+      ).choices(['proxy-legacy', 'proxy-new', 'peeled', 'cluster']),
     )
     .option('--token-command <command>', 'prints a token for the user name that is its last argument')
     .option('--jwt-secret-file <file>', "the backend's HS256 secret: tokens and tickets are signed here")
@@ -188,7 +189,7 @@ async function run(flags: Flags): Promise<number> {
             admin: admin === undefined ? undefined : { url: slashless(admin), token: tokenOf(flags.adminTokenFile) },
           },
           rejoin,
-          flags.proxyIs,
+          flags.proxyIs ?? (proxies.length > 1 ? 'cluster' : 'proxy-new'),
           common,
         );
   const conversations = {

@@ -144,6 +144,15 @@ describe('the terminal', () => {
     return text;
   };
 
+  it('says how many were not run where they are many, and leaves their names to the report', () => {
+    const [one] = run.results.filter(({ status }) => status === 'not-run');
+    if (!one) throw new Error('nothing was not run');
+    const many = Array.from({ length: 6 }, (_, i) => ({ ...one, scenario: { ...one.scenario, name: `n${i}` } }));
+    let text = '';
+    terminal({ write: (more: string) => (text += more) }).end({ ...run, results: many });
+    expect(text).toContain('– not run: peeled not there yet (6 scenarios)\n');
+  });
+
   it('shows plain lines where it is none', () => {
     const text = shown(false);
     expect(text).not.toContain('\x1b');

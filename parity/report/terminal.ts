@@ -77,7 +77,7 @@ function summary(result: RunResult, paint: (code: number, text: string) => strin
   const { counts, notRun, accepted, failures } = summaryOf(result);
   const lines = [];
   for (const [why, names] of accepted) lines.push(`${paint(33, '~')} accepted: ${why} (${names.join(', ')})`);
-  for (const [why, names] of notRun) lines.push(`– not run: ${why} (${names.join(', ')})`);
+  for (const [why, names] of notRun) lines.push(`– not run: ${why} (${some(names)})`);
   for (const failure of failures) lines.push(`${paint(31, '✗')} ${titleOf(failure)}: ${short(failure.why)}`);
   const parts = [`${counts.same} as expected`];
   if (counts.accepted > 0) parts.push(`${counts.accepted} with an accepted difference`);
@@ -87,6 +87,11 @@ function summary(result: RunResult, paint: (code: number, text: string) => strin
   lines.push(`${parts.join(', ')}; ${(result.ms / 1_000).toFixed(1)} s, seed ${result.seed}`);
   return lines.join('\n');
 }
+
+/** A reason can be that of all scenarios; the reports have every name. */
+const MOST_NAMES = 5;
+const some = (names: readonly string[]): string =>
+  names.length <= MOST_NAMES ? names.join(', ') : `${names.length} scenarios`;
 
 export function worstOf(results: readonly Result[]): Status | undefined {
   for (const status of ['differs', 'gone', 'accepted', 'not-run', 'same'] as const) {
