@@ -216,7 +216,7 @@ function endedBy(change: Change, differing: readonly Difference[], table: RouteT
 
 function unwritable({ problem, begun }: Extract<Outcome, { kind: 'unwritable' }>): Answer {
   const how = '"sigfig routes rollback" and "sigfig routes legacy --all" work all the same';
-  if (!begun) return refuse('unwritable', [`nothing was changed: ${problem}; mend the log, ${how}`]);
+  if (!begun) return refuse('unwritable', [`nothing was changed: ${problem}; ${how}`]);
   const looked = 'it is made if the log ever answers, and "sigfig routes history" shows it then';
   return refuse('not-known', [`whether the change is made is not known: ${problem}; ${looked}; ${how}`]);
 }

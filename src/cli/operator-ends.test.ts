@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcp } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { PlanBody } from '../admin/api.js';
+import type { ChangedBody, PlanBody } from '../admin/api.js';
 import {
   admin,
   asked,
@@ -125,9 +125,19 @@ describe('how it ends', () => {
     expect(out).toContain('is in force on 1 of 3 instances\n');
     expect(out).toContain('ended 2 calls\n');
     expect(err).toBe(
-      'sigfig: confirmed by 1 of 3 instances only; "sigfig status" shows who answers\n' +
-        'sigfig: in force, but in memory only: ENOSPC; it is written once the log is well again\n',
+      'sigfig: in force on the instance that was asked only: ENOSPC; the other 2 go on as before until it can be, so make the change on each of them ("--admin URL")\n',
     );
+    const warned = async (more: Partial<ChangedBody>): Promise<string> => {
+      admin.answers = { 'POST /api/routes/legacy': [200, changed(more)] };
+      return (await run('routes legacy --all')).err;
+    };
+    expect(await warned({ confirmed: { instances: 1, of: 3 } })).toBe(
+      'sigfig: confirmed by 1 of 3 instances only; "sigfig status" shows who answers\n',
+    );
+    expect(await warned({ unwritten: 'ENOSPC' })).toBe(
+      'sigfig: in force, but in memory only: ENOSPC; it is written once the log is well again\n',
+    );
+    admin.answers = { 'POST /api/routes/legacy': [200, part] };
     const asJson = await run('routes legacy --all --json');
     expect(asJson.err).toBe('');
     expect(JSON.parse(asJson.out)).toEqual(part);

@@ -131,11 +131,15 @@ async function dryRun(operation: Operation, path: string, request: ChangeRequest
 function made(operation: Operation, body: ChangedBody): ExitCode {
   operation.answer(body, () => changedText(body, operation.style));
   const { instances, of } = body.confirmed;
-  if (instances < of) {
+  const { unwritten } = body;
+  if (unwritten && of > 1) {
+    operation.warn(
+      `in force on the instance that was asked only: ${unwritten}; the other ${of - instances} go on as before until it can be, so make the change on each of them ("--admin URL")`,
+    );
+  } else if (unwritten) {
+    operation.warn(`in force, but in memory only: ${unwritten}; it is written once the log is well again`);
+  } else if (instances < of) {
     operation.warn(`confirmed by ${instances} of ${of} instances only; "sigfig status" shows who answers`);
-  }
-  if (body.unwritten) {
-    operation.warn(`in force, but in memory only: ${body.unwritten}; it is written once the log is well again`);
   }
   return exitCodes.done;
 }

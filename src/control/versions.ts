@@ -48,6 +48,8 @@ const MOST_RACES = 8;
 
 export class Versions implements RouteControl {
   problem: string | null = null;
+  /** The problem without the mend: what is in force already waits for no operator. */
+  #cause: string | null = null;
   readonly #log: RouteLog;
   readonly #followed: VersionsOptions['followed'];
   readonly #signals: VersionsOptions['signals'];
@@ -209,10 +211,9 @@ export class Versions implements RouteControl {
   }
 
   /** The log neither takes it nor refuses. What it was given by then is made once it is written, which nobody can tell now. */
-  #silent(begun: boolean): Outcome {
-    this.problem = `the log ${this.where} has not answered within ${LOG_MS / 1000} s; ${this.#log.mend ?? 'see to its disk, or name another with --routes-log'}`;
-    this.#signals.routesLog(this.problem);
-    return begun ? { kind: 'unwritable', problem: this.problem, begun } : this.#unwritable();
+  #silent(begun: boolean): Unwritable {
+    this.#fails(`has not answered within ${LOG_MS / 1000} s`, 'see to its disk, or name another with --routes-log');
+    return begun ? { ...this.#unwritable(), begun } : this.#unwritable();
   }
 
   /** What is in force elsewhere can't be understood here, so nothing can be made from it. */
@@ -221,7 +222,7 @@ export class Versions implements RouteControl {
     return { kind: 'unwritable', problem };
   }
 
-  #unwritable(): Outcome {
+  #unwritable(): Unwritable {
     return { kind: 'unwritable', problem: this.problem ?? `the log ${this.where} can't be written` };
   }
 
@@ -243,7 +244,9 @@ export class Versions implements RouteControl {
       kind: 'applied',
       version: pending.version,
       confirmed: await this.#confirmed(pending.version),
-      unwritten: pending.written ? null : (this.problem ?? `the log ${this.where} has not answered yet`),
+      unwritten: pending.written
+        ? null
+        : ((this.problem && this.#cause) ?? `the log ${this.where} has not answered yet`),
     };
   }
 
@@ -339,13 +342,19 @@ export class Versions implements RouteControl {
       this.#theirs(conflict);
       return 'conflict';
     } catch (error) {
-      const mend = this.#log.mend ?? 'make room or make it writable, or name another with --routes-log';
-      this.problem = `the log ${this.where} can't be written (${reasonOf(error)}); ${mend}`;
-      this.#signals.routesLog(this.problem);
+      const mend = 'make room or make it writable, or name another with --routes-log';
+      this.#fails(`can't be written (${reasonOf(error)})`, mend);
       return error instanceof Error && 'sent' in error && error.sent === true ? 'unknown' : 'failed';
     } finally {
       this.#writing = 0;
     }
+  }
+
+  /** `mend`: what can be done about it where the log has no words of its own. */
+  #fails(what: string, mend: string): void {
+    this.#cause = `the log ${this.where} ${what}`;
+    this.problem = `${this.#cause}; ${this.#log.mend ?? mend}`;
+    this.#signals.routesLog(this.problem);
   }
 
   #logged(version: RouteVersion): boolean {
@@ -444,6 +453,8 @@ export class Versions implements RouteControl {
     );
   }
 }
+
+type Unwritable = Extract<Outcome, { kind: 'unwritable' }>;
 
 /** A log that is this process's alone. */
 const HERE = { instances: 1, of: 1 } as const;

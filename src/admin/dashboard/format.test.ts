@@ -182,5 +182,9 @@ describe('a change that was made', () => {
       { changed: false, unwritten: 'read-only disk' },
       'The routes were like that already (version 7). It is not in the log yet: read-only disk',
     ],
+    [
+      { confirmed: { instances: 1, of: 3 }, unwritten: 'Redis is away' },
+      'Version 7 is in force on 1 of 3 instances. It is not in the log yet: Redis is away (The other instances go on as before until it is: make the change on each of them as well.)',
+    ],
   ])('%o', (what, text) => expect(made(what)).toBe(text));
 });

@@ -175,5 +175,7 @@ export function changeMade({ changed, version, confirmed, endedCalls, unwritten 
   ];
   if (endedCalls > 0) parts.push(`${some(endedCalls, 'call was', 'calls were')} ended.`);
   if (unwritten) parts.push(`It is not in the log yet: ${unwritten}`);
+  if (unwritten && confirmed.of > 1)
+    parts.push('(The other instances go on as before until it is: make the change on each of them as well.)');
   return parts.join(' ');
 }
