@@ -32,6 +32,8 @@ export interface RouteLog {
    * after a second. A log that is this process's alone has no such method: 1 of 1.
    */
   confirm?(version: number): Promise<{ readonly instances: number; readonly of: number }>;
+  /** This instance, in a log that several write to. */
+  readonly by?: string;
   /** What an operator can do where it can't be written; a file has words of its own. */
   readonly mend?: string;
   /** What is shown of it: the file's path, or Redis's address without its password; null: in memory only. */

@@ -20,6 +20,8 @@ export interface FollowedFileOptions {
   readonly clock: Clock;
   /** The log is one that several instances write to, each with a file that is meant to be the same one. */
   readonly shared: boolean;
+  /** This instance, where others write to the log as well: the history says whose file it was. */
+  readonly by?: string | undefined;
 }
 
 const RETRY_MS = 1_000;
@@ -38,6 +40,8 @@ export class FollowedFile implements Followed {
   #waiting: ReadFile | undefined;
   #retry: Timer | undefined;
   #closed = false;
+  /** For the history, of the text that waits or was taken over last. */
+  #why = '';
 
   constructor(options: FollowedFileOptions) {
     this.#options = options;
@@ -75,7 +79,7 @@ export class FollowedFile implements Followed {
     this.#read = read;
     if (read.hash === this.hash) return;
     if (this.#options.shared && seen(read.hash)) this.#tellOther(control.current);
-    else await this.take(control, read);
+    else await this.take(control, read, true);
   }
 
   yielded(control: RouteControl, seen: (hash: string) => boolean): void {
@@ -101,8 +105,8 @@ export class FollowedFile implements Followed {
     this.#reject(lines);
   }
 
-  /** The file says this now. */
-  async take(control: RouteControl, read: ReadFile): Promise<void> {
+  /** The file says this now. `atStart`: and nothing is known of what it said before. */
+  async take(control: RouteControl, read: ReadFile, atStart = false): Promise<void> {
     this.#retry?.cancel();
     this.#read = read;
     this.#differs = undefined;
@@ -114,6 +118,7 @@ export class FollowedFile implements Followed {
       return;
     }
     this.#waiting = read;
+    this.#why = this.#reason(atStart);
     await this.#change(control, read, true);
   }
 
@@ -126,7 +131,7 @@ export class FollowedFile implements Followed {
     const { signals } = this.#options;
     const outcome = await control.change(
       { kind: 'file', table: read.table, fileHash: read.hash },
-      { actor: 'file', via: 'file', reason: `${this.name} has changed` },
+      { actor: 'file', via: 'file', reason: this.#why },
     );
     // A newer text, or the red switch, came in between.
     const overruled = this.#waiting !== read;
@@ -157,11 +162,18 @@ export class FollowedFile implements Followed {
     }
   }
 
+  #reason(atStart: boolean): string {
+    const { by } = this.#options;
+    if (by === undefined) return `${this.name} has changed`;
+    return atStart ? `${by} was started with another ${this.name}` : `${this.name} has changed, seen by ${by}`;
+  }
+
   #tellOther(version: RouteVersion): void {
     if (this.#differs === version.fileHash) return;
     this.#differs = version.fileHash;
+    const why = version.kind === 'file' ? `: ${version.reason}` : '';
     this.#reject([
-      `${this.name}: another instance has taken over another text of its routes file, and what that says is in force (version ${version.version}); give all instances the same file`,
+      `${this.name}: another instance has taken over another text of its routes file, and what that says is in force (version ${version.version}${why}); give all instances the same file`,
     ]);
   }
 

@@ -140,14 +140,15 @@ describe('a start', () => {
   test('a new text of the file is a version for all; the others say that theirs is another', async () => {
     const old = await bed.instance('a', { file: await file(5) });
     const fresh = await bed.instance('b', { file: await file(20) });
-    expect(fresh.routes.current).toMatchObject({ version: 2, kind: 'file' });
+    const reason = expect.stringMatching(/^b\S* was started with another \S+routes\.yaml$/);
+    expect(fresh.routes.current).toMatchObject({ version: 2, kind: 'file', reason });
     await expect.poll(() => percent(old), within).toBe(20);
     expect(old.told('routesRejected')).toEqual([
       [
         expect.stringContaining('routes.yaml'),
         [
           expect.stringMatching(
-            /another instance has taken over another text .*\(version 2\); give all instances the same file$/,
+            /another instance has taken over another text .*\(version 2: b\S* was started with another \S+\); give all instances the same file$/,
           ),
         ],
       ],

@@ -215,7 +215,8 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
 
   return {
     where: redis.shown,
-    mend: 'it is written as soon as Redis takes it again',
+    by: liveness.address,
+    mend: 'try again when Redis is back',
 
     read: () =>
       turns.run(async () => {

@@ -39,7 +39,8 @@ export async function createRoutes(options: RoutesOptions): Promise<RouteControl
       `the log of route changes ${log.where} holds nothing that this sigfig can understand, up to version ${last}; upgrade it, or give it another --redis-prefix`,
     ]);
   }
-  const followed = file === undefined ? undefined : new FollowedFile({ name: file, signals, clock, shared });
+  const followed =
+    file === undefined ? undefined : new FollowedFile({ name: file, signals, clock, shared, by: log.by });
   if (followed) followed.hash = versions.at(-1)?.fileHash;
   const control = new Versions({ log, versions, last, signals, clock, followed });
 
