@@ -127,8 +127,10 @@ function movingLines(alike: readonly Difference[], present: Present, label: stri
   const [{ before, after }] = alike as [Difference];
   const [from, to] = [placeOf(before), placeOf(after)];
   const namespaces = [...new Set(alike.map(({ ns }) => ns))];
-  const who = counted(present.usersIn(namespaces), 'connected user');
   const isIn = (user: string) => namespaces.some((ns) => present.isIn(ns, user));
+  // Of all that are on new, those on the list stay there.
+  const stay = from.share === 100 ? to.users : [];
+  const who = counted(present.usersIn(namespaces) - stay.filter(isIn).length, 'connected user');
   const share = shareLine(from, to, who);
   const lines = share === null ? [] : [`${share}: ${whatMoves(alike)}`];
   if (from.salt !== to.salt && between(from.share) && between(to.share)) {
@@ -140,7 +142,9 @@ function movingLines(alike: readonly Difference[], present: Present, label: stri
     const more = added(from[list], to[list]);
     const less = ends ? [] : added(to[list], from[list]);
     const users = list === 'users' || list === 'noUsers';
-    if (more.length > 0) lines.push(`puts ${listed(more, users, isIn)} on ${text}`);
+    if (more.length > 0 && list === 'users' && stay.length > 0)
+      lines.push(`leaves ${listed(more, users, isIn)} on new: ${text}`);
+    else if (more.length > 0) lines.push(`puts ${listed(more, users, isIn)} on ${text}`);
     if (less.length > 0) lines.push(`takes ${listed(less, users, isIn)} off ${text}`);
   }
   return lines.map((line) => label + line);

@@ -66,6 +66,16 @@ describe('what moves is said', () => {
       [`leaves 12.5 % of ${their} on new and moves the others to legacy: ${begin}`, ...stay, unverified],
     ],
     [
+      'new',
+      '{ mode: canary, percent: 0, users: [alice, zoe] }',
+      [
+        `moves 2 connected users to legacy: ${begin}`,
+        "leaves 2 users (1 connected) on new: the canary's list",
+        ...stay,
+        unverified,
+      ],
+    ],
+    [
       'legacy',
       '{ mode: canary, percent: 0, users: [alice, zoe] }',
       ["puts 2 users (1 connected) on the canary's list", ...stay, unverified],
