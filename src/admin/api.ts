@@ -191,7 +191,10 @@ export interface CallBody {
   readonly because: string | null;
   readonly offerer: string | null;
   readonly answerer: string | null;
+  /** What happened on the instance that was asked. */
   readonly timeline: readonly TimelineEntry[];
+  /** Ids of the other instances, which may have more of it: each keeps what it did itself. */
+  readonly elsewhere: readonly string[];
 }
 /** `POST /api/calls/ID/end` with `{ reason }` answers this. */
 export interface EndedBody {

@@ -139,7 +139,11 @@ export function endpoints(deps: ApiDeps): readonly Endpoint[] {
             const found = await deps.calls.show(whole);
             if (!found) return null;
             const { ns: namespace, ...rest } = found;
-            return answer({ id: whole, namespace, ...rest } satisfies CallBody);
+            const others = (await deps.instances.all()).filter(({ self }) => !self);
+            return answer({
+              ...{ id: whole, namespace, ...rest },
+              elsewhere: others.map((one) => one.id),
+            } satisfies CallBody);
           };
           return byId(deps.calls, id, show);
         }),

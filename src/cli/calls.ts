@@ -99,8 +99,17 @@ export function callText(body: CallBody, now: number, style: Style): string {
   ]);
   const none = call ? '\nnothing of it happened on the instance that was asked\n' : '';
   const shown = rows.length > 0 ? `\n${table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style)}` : none;
-  return `${lines.join('\n')}\n${shown}`;
+  return `${lines.join('\n')}\n${shown}${shown === '' ? '' : moreText(body.elsewhere ?? [])}`;
 }
+
+/** Each instance keeps what it did itself. A server of an older version says nothing of others. */
+function moreText(elsewhere: readonly string[]): string {
+  if (elsewhere.length === 0) return '';
+  const named = elsewhere.slice(0, MOST_NAMED).map(harmless).join(', ');
+  const rest = elsewhere.length > MOST_NAMED ? ` and ${elsewhere.length - MOST_NAMED} more` : '';
+  return `that is what the asked instance did; ${named}${rest} may have more of it\n`;
+}
+const MOST_NAMED = 8;
 
 /** `3 new, 12 legacy (2 with relays here)`. */
 export const countsText = ({ new: ours, legacy, peeled }: LiveCounts): string =>

@@ -86,12 +86,14 @@ describe('what is shown', () => {
           { at: 1_000, from: 'IDLE', to: 'OFFERING', because: 'ok', event: 'call-offer' },
           { at: 3_500, from: 'OFFERING', to: 'CONNECTED', because: 'ok', event: 'call-answer' },
         ],
+        elsewhere: ['b-1', 'c\u202e-1'],
       } satisfies CallBody,
       shows: [
         'conversation  c1 in /\n',
         'path          legacy (ice-candidate here) (callee-not-here)\n',
         /^state +CONNECTED for 1h\d\dm$/m,
         /^1970-01-01 00:00:03Z +\+2\.5s +OFFERING +CONNECTED +call-answer +ok$/m,
+        'that is what the asked instance did; b-1, c\\u202e-1 may have more of it\n',
       ],
     },
     status: {

@@ -235,6 +235,9 @@ function Timeline({ call, onEnd }: { readonly call: LiveCall; onEnd(): void }) {
           {live.instances.length > 1 ? 'Nothing of it happened on this instance.' : 'Nothing was seen of it yet.'}
         </p>
       )}
+      {data && data.timeline.length > 0 && data.elsewhere.length > 0 && (
+        <p class="muted">What this instance did; {data.elsewhere.join(', ')} may have more of it.</p>
+      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to do that */}
       <section class="steps" ref={list} aria-label="States in time" tabIndex={0}>
         <ol>

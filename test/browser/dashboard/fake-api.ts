@@ -340,6 +340,7 @@ function timeline(calls: readonly LiveCall[], id: string): CallBody {
     because: call?.because ?? null,
     offerer: call?.offerer ?? null,
     answerer: call?.answerer ?? null,
+    elsewhere: [],
     timeline: [
       { at, from: 'IDLE', to: 'OFFERING', event: 'call-offer', because: 'canary' },
       { at: at + 4_000, from: 'OFFERING', to: 'CONNECTED', event: 'call-answer', because: 'answered' },
