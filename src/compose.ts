@@ -215,7 +215,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
           ...(upstreams.anyReached() ? [] : ['no legacy is reachable']),
         ];
         // What the legacy serves does not need it.
-        const also = !redis || redis.well() ? [] : ["Redis can't be reached: events of the new path are refused"];
+        const also = !redis || redis.well() ? [] : ["Redis can't be reached: the new path's calls are not served"];
         return { ready: reasons.length === 0, reasons: [...reasons, ...also] };
       },
       onError: (error) => signals.internalError('admin', error),

@@ -151,7 +151,8 @@ export function createApp(options: AppOptions): App {
 /** Another instance's calls, say, while Redis is away. */
 function unavailable(error: unknown): Answer {
   if (!(error instanceof Unavailable)) throw error;
-  const line = `what the instances share can't be reached now (${error.message}); "sigfig status" shows when it can be again`;
+  const why = /redis/i.test(error.message) ? error.message : `Redis: ${error.message}`;
+  const line = `what the instances share can't be reached now (${why}); "sigfig status" shows when it can be again, and "sigfig calls list --path legacy" works all the same`;
   return refuse('unavailable', [line]);
 }
 

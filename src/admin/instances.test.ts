@@ -258,7 +258,7 @@ describe('a drain', () => {
     all.stranger('b', { draining: false });
     const refused = await a.empty('self');
     expect(refused).toMatchObject({ status: 422, body: { error: 'refused' } });
-    expect(refused.body.problems[0]).toMatch(/^a\.1 is the last instance that is not draining: .*sigfig drain --force/);
+    expect(refused.body.problems[0]).toMatch(/^a\.1 is the last instance that is not draining: .*insist with --force/);
     expect(a.drain.draining).toBe(false);
     // What drains already may be told again.
     expect((await b.empty('self', { force: true })).status).toBe(200);

@@ -109,7 +109,7 @@ export function createInstances({ self, cluster, shared, drain, signals }: Insta
           ? `${target.id} is the last instance that is not draining`
           : `${target.id} knows no other instance (it was started without --redis)`;
         return refuse('refused', [
-          `${last}: nobody would take new connections; start another one, or say "force": true ("sigfig drain --force")`,
+          `${last}: nobody would take new connections; start another one, or insist with --force ("force": true)`,
         ]);
       }
       const connections = named.self ? drain.state().left : target.connections;

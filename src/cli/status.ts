@@ -81,8 +81,9 @@ function instancesTable({ instances, routes }: StatusBody, now: number, style: S
     one.leaseAgeMs === null ? '-' : `${(one.leaseAgeMs / 1_000).toFixed(1)}s`,
     stateOf(one, style),
   ]);
-  if (instances.length > 1) rows.push([style.dim(`all ${instances.length}`), '', '', ...countsOf(instances)]);
-  return table(head, rows, style);
+  if (instances.length <= 1) return table(head, rows, style);
+  rows.push([style.dim(`all ${instances.length}`), '', '', ...countsOf(instances)]);
+  return `${table(head, rows, style)}${style.dim('* is the one that was asked')}\n`;
 }
 
 function countsOf(instances: readonly InstanceBody[]): string[] {
