@@ -108,7 +108,8 @@ const UNNAMED = route({ mode: 'legacy' });
 
 type SetChange = Extract<Change, { kind: 'set' }>;
 
-function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Planned {
+function planSet(table: RouteTable, set: SetChange): Planned {
+  const { ns, target, route: input } = set;
   const wrong = namespaceFault(ns);
   if (wrong) return refused(line(wrong));
   const targets = groupsOf(table, ns, target, input);
@@ -138,7 +139,7 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
       );
     }
     for (const fault of routeFaults(group, wanted)) {
-      problems.add(line(COMMANDED.has(fault.key) ? asCommand(fault, group, ns, target, input) : fault));
+      problems.add(line(COMMANDED.has(fault.key) ? asCommand(table, fault, group, set) : fault));
     }
     return wanted;
   });
@@ -149,10 +150,11 @@ function planSet(table: RouteTable, { ns, target, route: input }: SetChange): Pl
 const COMMANDED: ReadonlySet<string> = new Set(['sole', 'fallback']);
 
 /** With the command that works: "sole" means that nothing falls back; another mode, or a fallback, that it is no longer so. */
-function asCommand(fault: Fault, group: Group, ns: string, target: string, input: RouteInput): Fault {
+function asCommand(table: RouteTable, fault: Fault, group: Group, { ns, target, route: input }: SetChange): Fault {
   const way: RouteInput =
     input.sole && input.mode === 'new' ? { ...input, fallback: 'refuse' } : { ...input, sole: false };
-  const command = setCommand(ns, target, way);
+  const taken = planSet(table, { kind: 'set', ns, target, route: way }).ok;
+  const command = taken ? setCommand(ns, target, way) : null;
   // Said once for all groups of a target.
   const what = fault.what.replace(quoted(group), quoted(target));
   return command === null ? fault : { ...fault, what, mend: `try: ${command}` };
