@@ -97,17 +97,19 @@ export function callText(body: CallBody, now: number, style: Style): string {
     harmless(entry.event),
     harmless(entry.because),
   ]);
-  const none = call ? '\nnothing of it happened on the instance that was asked\n' : '';
-  const shown = rows.length > 0 ? `\n${table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style)}` : none;
-  return `${lines.join('\n')}\n${shown}${shown === '' ? '' : moreText(body.elsewhere ?? [])}`;
+  const more = othersText(body.elsewhere ?? []);
+  const head = lines.join('\n');
+  if (rows.length === 0)
+    return `${head}\n${call ? `\nnothing of it happened on the instance that was asked${more}\n` : ''}`;
+  const shown = table(['TIME', '', 'FROM', 'TO', 'EVENT', 'WHY'], rows, style);
+  return `${head}\n\n${shown}${more === '' ? '' : `that is what the instance did that was asked${more}\n`}`;
 }
 
 /** Each instance keeps what it did itself. A server of an older version says nothing of others. */
-function moreText(elsewhere: readonly string[]): string {
+function othersText(elsewhere: readonly string[]): string {
   if (elsewhere.length === 0) return '';
-  const named = elsewhere.slice(0, MOST_NAMED).map(harmless).join(', ');
   const rest = elsewhere.length > MOST_NAMED ? ` and ${elsewhere.length - MOST_NAMED} more` : '';
-  return `that is what the asked instance did; ${named}${rest} may have more of it\n`;
+  return `; there may be more of it on ${elsewhere.slice(0, MOST_NAMED).map(harmless).join(', ')}${rest}`;
 }
 const MOST_NAMED = 8;
 

@@ -93,7 +93,7 @@ describe('what is shown', () => {
         'path          legacy (ice-candidate here) (callee-not-here)\n',
         /^state +CONNECTED for 1h\d\dm$/m,
         /^1970-01-01 00:00:03Z +\+2\.5s +OFFERING +CONNECTED +call-answer +ok$/m,
-        'that is what the asked instance did; b-1, c\\u202e-1 may have more of it\n',
+        'that is what the instance did that was asked; there may be more of it on b-1, c\\u202e-1\n',
       ],
     },
     status: {
