@@ -2,6 +2,7 @@
 // code. Knows nothing of what is tested.
 //   --without-browser  leaves out the tests that drive a browser, and the parity suite
 //   --tests-only       leaves out lint and build (they were just run)
+//   --without-cluster  leaves out the tests that kill, freeze and starve real instances and their Redis for minutes
 //   anything else goes to vitest, as in `npm test -- src/call`
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,9 +15,10 @@ import { findRedis, hasDocker, installRedis } from './redis.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, 'node_modules', name);
-const own = ['--without-browser', '--tests-only'];
+const own = ['--without-browser', '--tests-only', '--without-cluster'];
 const withoutBrowser = process.argv.includes('--without-browser');
 const testsOnly = process.argv.includes('--tests-only');
+const left = process.argv.includes('--without-cluster') ? ['test/cluster/**', 'test/trouble/**'] : [];
 const forVitest = process.argv.slice(2).filter((argument) => !own.includes(argument));
 
 const env = { ...process.env };
@@ -141,6 +143,7 @@ function runVitest(project, enter = []) {
     ...enter,
     ...[process.execPath, bin('vitest/vitest.mjs'), 'run', '--project', project],
     ...['--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
+    ...left.flatMap((files) => ['--exclude', files]),
     ...(forVitest.length > 0 ? ['--passWithNoTests', ...forVitest] : []),
   ];
   try {
