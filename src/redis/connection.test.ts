@@ -6,11 +6,12 @@ import { connect as connectTo, createServer, type Server, type Socket } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { findRedis } from '../../scripts/redis.mjs';
 import { cert, key } from '../../test/bed/tls.js';
 import { until } from '../../test/redis/cluster.js';
 import { freePort } from '../../test/redis/port.js';
 import { startSentinel } from '../../test/redis/sentinel.js';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { launch, type RedisServer, startRedis } from '../../test/redis/server.js';
 import { connectRedis } from './connection.js';
 import { redisPlace } from './place.js';
 import { type Redis, RedisAway, RedisRefused, type Script } from './redis.js';
@@ -379,6 +380,32 @@ describe('away', () => {
 });
 
 describe('Sentinel', () => {
+  it('is given the password of the server, whether it asks for one or not', async () => {
+    const one = await server(['--requirepass', 'geheim']);
+    const folder = await mkdtemp(join(tmpdir(), 'sigfig-sentinel-'));
+    closing.push(() => rm(folder, { recursive: true, force: true }));
+    const watch = async (name: string, more: readonly string[]): Promise<string> => {
+      const at = await freePort();
+      const file = join(folder, name);
+      const lines = [`port ${at}`, 'bind 127.0.0.1', `dir ${folder}`, `sentinel monitor main 127.0.0.1 ${one.port} 1`];
+      await writeFile(file, [...lines, 'sentinel auth-pass main geheim', ...more, ''].join('\n'));
+      const child = await launch(findRedis() as string, at, [file, '--sentinel']);
+      closing.push(async () => void child.kill('SIGKILL'));
+      return `127.0.0.1:${at}`;
+    };
+    const open = await watch('open.conf', []);
+    const asks = await watch('asks.conf', ['requirepass geheim']);
+    for (const where of [open, asks]) {
+      const redis = await connect(`redis-sentinel://:geheim@${where}/main`);
+      expect(redis.told, where).toEqual([[true, 'answers']]);
+      expect(await redis.call('PING')).toBe('PONG');
+    }
+    const without = await connect(`redis-sentinel://${asks}/main`);
+    expect((await away(without.call('PING'))).message).toMatch(/^the Sentinels ask for a password; write /);
+    const unknown = await connect(`redis-sentinel://:geheim@${open}/other`);
+    expect((await away(unknown.call('PING'))).message).toMatch(/^the Sentinels know no master "other"; /);
+  });
+
   it('goes to the new master, whether the old one became a replica or hangs', async () => {
     const watched = await startSentinel({ replicas: 2 });
     closing.push(() => watched.close());
