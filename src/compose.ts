@@ -86,6 +86,8 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
     shared = await share(config, registry, signals, clock);
     const { store, cluster, redis } = shared;
     closing.push(shared.close);
+    if (redis)
+      logger.info({ instance: cluster.liveness.id, redis: redis.shown }, 'one of the instances that share a Redis');
     const routes = await createRoutes({
       log: redis
         ? redisRouteLog({ redis, cluster, clock })
