@@ -17,6 +17,8 @@ const mostOwed = 100_000;
 const retryMs = 500;
 /** What a new socket sends is not kept waiting for longer by a Redis that does not answer. */
 const mostWaitMs = 1_000;
+/** A seat is held for 10 s, and a hold that nobody answered for is known within 2. */
+const newForMs = 12_000;
 /** Until a connection that was there when it was asked for is seen by all instances. */
 const askAgainMs = 300;
 /** Of those, looked at together when Redis is back, so that thousands don't all ask at once. */
@@ -30,8 +32,8 @@ export class Comings {
   readonly #owed = new Map<Peer, DropCause | null>();
   /** By socket; each for a round trip or two. */
   readonly #arriving = new Map<string, Promise<void>>();
-  /** Sockets whose arrival is under way or owed. */
-  readonly #new = new Set<string>();
+  /** Sockets that a held seat may be for, the oldest first, and since when they are here; null while their arrival is owed or under way. */
+  readonly #new = new Map<string, number | null>();
   #retrying = false;
 
   constructor(deps: CallsDeps, calls: Calls, lanes: Lanes) {
@@ -52,18 +54,32 @@ export class Comings {
     // Alone that is done before the browser can have sent anything.
     if (peer.ref.at === undefined) return work;
     const name = nameOf(peer.ref);
-    this.#new.add(name);
+    this.#forgetOlder();
+    this.#new.set(name, null);
     arrival.then(
-      () => this.#new.delete(name),
+      () => this.#new.has(name) && this.#new.set(name, this.#deps.clock.now()),
       () => undefined, // owed, and still new
     );
     this.#waitFor(peer.ref, work);
     return work;
   }
 
-  /** Calls that wait for this socket's user could not be told of it yet: one that it speaks of is told first. */
+  /**
+   * Calls that wait for this socket's user may not have been told of it, as their arrival is owed or since a seat was held for it only
+   * then (that its hold was made was learnt late): one that it speaks of is told first.
+   */
   isNew(ref: SocketRef): boolean {
-    return this.#new.size > 0 && this.#new.has(nameOf(ref));
+    if (this.#new.size === 0) return false;
+    const since = this.#new.get(nameOf(ref));
+    return since === null || (since !== undefined && this.#deps.clock.now() - since < newForMs);
+  }
+
+  #forgetOlder(): void {
+    const now = this.#deps.clock.now();
+    for (const [name, since] of this.#new) {
+      if (since === null || now - since < newForMs) break;
+      this.#new.delete(name);
+    }
   }
 
   /** A call may be about to give its held seat to this new socket: what it sends waits for that; null: not, or not any more. */

@@ -88,6 +88,20 @@ describe('a planned move', () => {
   });
 });
 
+it("a seat that was held only after its browser had come back, as that was learnt late, is its browser's when it speaks", async () => {
+  const { a, b } = two;
+  const { alice, bob } = await connected(two);
+  const moved = a.connect('bob', 'bob-2');
+  await present(two, bob, moved);
+  await holding(b).hold([bob.peer.ref]);
+  bob.drop();
+  expect((await a.session())?.held).toBeDefined();
+  expect(await acked(moved.emit('ice-candidate', { iceCandidate: 'from the new one' }))).toEqual({ ok: true });
+  await expect.poll(() => candidates(alice)).toEqual(['from the new one']);
+  expect(await acked(alice.emit('ice-candidate', { iceCandidate: 'to the new one' }))).toEqual({ ok: true });
+  await expect.poll(() => candidates(moved)).toEqual(['to the new one']);
+});
+
 it('a seat whose browser is closed at once after it is held loses nothing that was on its way', async () => {
   const { a, b } = two;
   const { alice, bob } = await connected(two);
