@@ -22,7 +22,7 @@ function lose(session: Session, role: Role, cause: DropCause, otherPresent: bool
   const here = there && !session.lost[other];
   const stands: Other = here ? 'here' : cause === 'browser' || session.lost[other] === 'browser' ? 'left' : 'taken';
   const left = { lost, ...stays(session, role) };
-  const waiting = { ...settled, ...left, state: 'AWAITING_REJOIN', since: now } as const;
+  const waiting = { ...settled, ...left, state: 'AWAITING_REJOIN', since: now, broken: session.version + 1 } as const;
   const told = tell(seat(session, other), 'call-peer-disconnected', {
     conversationId: session.conversationId,
     userId: session.users[role],

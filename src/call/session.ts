@@ -22,6 +22,11 @@ export interface Session extends CallKey {
   readonly createdAt: number;
   /** When the state was entered; AWAITING_REJOIN times out from here. */
   readonly since: number;
+  /**
+   * The version in which it was last broken off: a seat was lost, or a rejoin was offered. What was said of it before then, between
+   * the browsers, is of an ICE session that is over. Absent: never.
+   */
+  readonly broken?: number | undefined;
   /** Roles never change, whoever drops and rejoins. */
   readonly users: Readonly<Record<Role, UserId>>;
   /** The socket that holds each seat; the answerer has none before the answer. A lost seat keeps its last socket. */

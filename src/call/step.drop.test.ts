@@ -213,6 +213,7 @@ describe('a call that lost both seats with the legacy', () => {
     expect(session).toEqual({
       ...baseSession,
       version: 14,
+      broken: 11,
       since: NOW,
       seats: { offerer: by('O2').socket, answerer: by('A2').socket },
     });

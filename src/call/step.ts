@@ -163,6 +163,7 @@ const moves: Readonly<Record<Exclude<Move, 'open' | 'drop-candidate'>, (play: Pl
     const after = next(session, {
       state: to,
       since: now,
+      broken: session.version + 1,
       seats: seated(session, role, socket),
       lost: without(session.lost, role),
       ...stays(session, role),

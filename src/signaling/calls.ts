@@ -11,6 +11,7 @@ import type { Kept, SessionStore } from '../store/store.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { Delivery } from './deliver.js';
 import type { EndedCalls } from './ended.js';
+import { NewestCalls } from './newest.js';
 import { Reach, type Whereabouts } from './reach.js';
 import { type Told, write } from './told.js';
 
@@ -63,12 +64,14 @@ interface Saved {
 
 export class Calls {
   readonly reach: Reach;
+  readonly newest: NewestCalls;
   readonly #deps: CallsDeps;
   /** Steps that are being saved, by call: nothing else is decided on a call before its parties were told of them. */
   readonly #saving = new Map<string, Promise<void>>();
 
   constructor(deps: CallsDeps) {
     this.#deps = deps;
+    this.newest = new NewestCalls(deps.clock, deps.delivery);
     this.reach = new Reach(deps, (key) => this.settled(key));
   }
 
@@ -202,7 +205,8 @@ export class Calls {
     if (this.#deps.ended.last(keyOf(key)) === (after ?? before)?.callId) {
       // Another instance has ended it meanwhile, and told its parties; but not devices that still ring for them.
       const effects = result.effects.filter((effect) => effect.kind === 'emit' && effect.event === 'call-ended');
-      return this.reach.run({ key, before, after, effects, event: undefined }, found);
+      const due = this.newest.made(key, before, after, effects);
+      return this.reach.run({ key, before, after, effects: due, event: undefined }, found);
     }
     const kept = made === true ? undefined : (made.kept as Saved['kept']);
     await this.#run(key, before, result, event, undefined, found, kept);
@@ -256,6 +260,8 @@ export class Calls {
 
   async #turn(k: string): Promise<void> {
     for (let saving = this.#saving.get(k); saving; saving = this.#saving.get(k)) {
+      // Nobody learns in the next moment what has become of that one.
+      if (!this.#deps.cluster.liveness.mayAct()) throw new Unavailable('this instance has no lease now');
       if (!(await this.#within(saving))) throw new Unavailable('it is not known whether the change before was made');
     }
   }
@@ -339,7 +345,8 @@ export class Calls {
     if (event.type === 'call-answer' && before?.state === 'OFFERING' && after?.state === 'CONNECTED') {
       signals.offerAnswered(clock.now() - before.since);
     }
-    return this.reach.run({ key, before, after, effects: result.effects, event: inbound, kept }, found);
+    const effects = this.newest.made(key, before, after, result.effects);
+    return this.reach.run({ key, before, after, effects, event: inbound, kept }, found);
   }
 }
 

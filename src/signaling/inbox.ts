@@ -1,7 +1,10 @@
 // What other instances say of calls: what is known here of them is brought up to date before a browser of this instance hears
 // anything, in the order of sending and behind a change of our own that is being told. Knows no rule of a call.
-import type { CallKey, ServerEvent, Session } from '../call/session.js';
+import type { SocketRef } from '../base/ids.js';
+import { Unavailable } from '../base/unavailable.js';
+import type { CallKey, Role, ServerEvent, Session } from '../call/session.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
+import type { Standing } from './newest.js';
 import { type Emit, read, type Told } from './told.js';
 import type { ToldCalls } from './told-calls.js';
 
@@ -78,10 +81,12 @@ export class Inbox {
       this.#elsewhere(told);
       return;
     }
+    const standing = this.#calls.newest.heard(told, store.peek(told)?.callId === callId);
     if (session === null) {
       store.heard(told, callId, version, null);
-      ended.add(k, callId);
-    } else if (session !== undefined && ended.last(k) !== callId) {
+      // The end of a call before says nothing of the last one that ended.
+      if (!standing.past || ended.last(k) === null) ended.add(k, callId);
+    } else if (!standing.past && session !== undefined && ended.last(k) !== callId) {
       store.heard(told, callId, version, session === 'ask' ? undefined : session);
       // Another device has answered: of that call's end this instance is not told any more.
       if (emits.some(isEnd) && !this.#isSeated(session)) this.#told.ended(k, callId);
@@ -89,7 +94,7 @@ export class Inbox {
     }
     // What was sent before its end and comes after it is about nothing any more, but for devices that ring: nobody else tells them.
     const over = session !== null && ended.last(k) === callId;
-    for (const emit of emits) if (!over || emit.event === 'call-ended') this.#emit(told, emit);
+    for (const emit of emits) if (!over || emit.event === 'call-ended') this.#emit(told, emit, standing);
   }
 
   #isSeated(session: Session | 'ask'): boolean {
@@ -99,22 +104,32 @@ export class Inbox {
     return session.seats?.offerer?.at === address || session.seats?.answerer?.at === address;
   }
 
-  #emit(told: Told, { to, event, arg, seat }: Emit): void {
-    const { delivery, signals } = this.#deps;
+  #emit(told: Told, emit: Emit, standing: Standing): void {
+    const { delivery } = this.#deps;
+    const { to, event, arg, seat } = emit;
     if ('user' in to) {
       for (const ref of delivery.socketsOf(told.ns, to.user)) {
-        if (!to.except.some(({ id, connection }) => id === ref.id && connection === ref.connection)) {
+        const except = to.except.some(({ id, connection }) => id === ref.id && connection === ref.connection);
+        if (!except && standing.allows(emit, ref)) {
           delivery.emit(ref, event, arg);
         }
       }
       return;
     }
     for (const ref of to) {
-      if (delivery.emit(ref, event, arg) || seat === undefined || told.session === null) continue;
-      this.#calls.reach
-        .follow(told, told.callId, seat, ref, event as ServerEvent, arg)
-        .catch((error) => signals.internalError('following a seat that moved', error));
+      if (!standing.allows(emit, ref)) continue;
+      if (delivery.emit(ref, event, arg) || seat === undefined || told.session === null || standing.past) continue;
+      this.#follow(told, seat, ref, event as ServerEvent, arg);
     }
+  }
+
+  #follow(told: Told, seat: Role, ref: SocketRef, event: ServerEvent, arg: unknown): void {
+    const { signals } = this.#deps;
+    this.#calls.reach.follow(told, seat, ref, event, arg).catch((error) => {
+      // Its sender was told that it is delivered; without Redis nobody knows where the seat is.
+      if (error instanceof Unavailable) signals.candidateDropped('not-kept');
+      else signals.internalError('following a seat that moved', error);
+    });
   }
 }
 

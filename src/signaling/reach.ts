@@ -118,10 +118,12 @@ export class Reach {
     this.#flush(out, call);
   }
 
-  /** A message from another instance for a seat whose socket is not here any more: where the seat is now, it goes there. */
+  /**
+   * A message from another instance for a seat whose socket is not here any more: where the seat is now, it goes there. But not where its
+   * call was broken off since: whoever has the seat by a rejoin has begun anew. @throws Unavailable
+   */
   async follow(
-    key: CallKey,
-    callId: string,
+    { callId, version, ...key }: CallKey & Pick<Session, 'callId' | 'version'>,
     role: Role,
     ref: SocketRef,
     event: ServerEvent,
@@ -129,7 +131,7 @@ export class Reach {
   ): Promise<void> {
     const session = await this.#deps.store.get(key);
     const seat = session?.seats[role];
-    if (!session || !seat || session.callId !== callId || session.lost[role]) return;
+    if (!session || !seat || session.callId !== callId || session.lost[role] || isBroken(session, version)) return;
     if (sameSocket(seat, ref) && session.held?.[role] === undefined) return;
     const out = new Outbox();
     this.#tell(session, seat, event, arg, out);
@@ -216,7 +218,7 @@ export class Reach {
     let call = session;
     for (let moves = 0; call.held?.[role] !== undefined && moves < mostMoves; moves++) {
       const { kept, session: now } = await this.#deps.store.keep(call, role, message);
-      if (kept || now?.callId !== session.callId || now.lost[role]) return;
+      if (kept || now?.callId !== session.callId || now.lost[role] || isBroken(now, session.version)) return;
       call = now;
     }
     // The seat has a socket meanwhile. What was kept comes before: here it may be about to be handed over.
@@ -246,12 +248,19 @@ export class Reach {
     const { byAddress, everybody } = out;
     if (!byAddress && !everybody) return;
     const { broker } = this.#deps.cluster;
-    const { ns, conversationId, callId, version } = call;
-    const told = { ns, conversationId, callId, version, ...(session === undefined ? {} : { session }) };
+    const { ns, conversationId, callId, version, broken } = call;
+    const told = {
+      ...{ ns, conversationId, callId, version },
+      ...(session === undefined ? {} : { session }),
+      ...(session === 'ask' && broken !== undefined ? { broken } : {}),
+    };
     for (const [at, emits] of byAddress ?? []) broker.send(at, { topic: 'call', body: write({ ...told, emits }) });
     if (everybody) broker.sendAll({ topic: 'call', body: write({ ...told, emits: everybody }) });
   }
 }
+
+/** Whether what was sent to that version of the call is of before a rejoin. */
+const isBroken = ({ broken = 0 }: Session, version: number): boolean => broken > version;
 
 type EmitEffect = Extract<Effect, { kind: 'emit' }>;
 

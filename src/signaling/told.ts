@@ -18,6 +18,8 @@ export interface Told extends CallKey {
   readonly version: number;
   /** The call has changed: as it is now, null where it is over, `ask` where that is not sent along. Absent: it has not changed. */
   readonly session?: Session | null | 'ask';
+  /** With `ask`: its `broken`. */
+  readonly broken?: number;
   readonly emits: readonly Emit[];
   /**
    * `unreadable`: nobody can read its session any more, its parties are to be told. `rings-elsewhere`: a call of the legacy's, which
@@ -55,8 +57,9 @@ export const write = ({ emits, ...told }: Told): unknown => ({
 /** Null where it is none of ours. `at`: this instance, whose sockets are meant. */
 export function read(body: unknown, at: Address): Told | null {
   if (!isRecord(body)) return null;
-  const { ns, conversationId, callId, version, session, emits, about } = body;
+  const { ns, conversationId, callId, version, session, broken, emits, about } = body;
   if (!isText(ns) || !isText(conversationId) || !isText(callId) || !Number.isSafeInteger(version)) return null;
+  if (broken !== undefined && !Number.isSafeInteger(broken)) return null;
   if (about !== undefined && about !== 'unreadable' && about !== 'rings-elsewhere') return null;
   if (!Array.isArray(emits) || (session !== undefined && session !== 'ask' && session !== null && !isRecord(session))) {
     return null;
@@ -70,6 +73,7 @@ export function read(body: unknown, at: Address): Told | null {
     version: version as number,
     // Whoever keeps it checks it.
     ...(session === undefined ? {} : { session: session as Session | null | 'ask' }),
+    ...(broken === undefined ? {} : { broken: broken as number }),
     emits: all as Emit[],
     ...(about ? { about } : {}),
   };

@@ -94,6 +94,7 @@ const FIELDS: Readonly<Record<keyof Session, Check>> = {
   state: (value) => STATES.has(value),
   createdAt: isCount,
   since: isCount,
+  broken: orAbsent(isNumber),
   users: (value) => isRecord(value) && isText(value.offerer) && isText(value.answerer),
   seats: (value) => isRecord(value) && isSocket(value.offerer) && (value.answerer === null || isSocket(value.answerer)),
   lost: perRole((value) => CAUSES.has(value)),
