@@ -155,7 +155,8 @@ describe('a session that nobody can read', () => {
 it('what is no message of a call is not shown to a browser, and told', async () => {
   const { a, b } = two;
   const { bob } = await connected(two);
-  const told = { ...key(), callId: 'x', version: 1 };
+  const callId = (await a.session())?.callId;
+  const told = { ...key(), callId, version: 2 };
   const to = [[bob.peer.ref.id, bob.peer.ref.connection]];
   for (const body of [
     null,
