@@ -11,8 +11,17 @@ import type { Ownership } from './ownership.js';
 import { Retries } from './retries.js';
 import { type Tracked, track, untracked } from './tracked.js';
 
-/** Where what instances share does not answer, a browser is told so within 2 s. */
+/** Where what instances share does not answer, a browser is told so within 2 s of what it asked, whatever that waited for. */
 export const answerWithinMs = 1_800;
+/** A ticket takes 2 s at most, and is not one of those. */
+const waitAtMostMs = 2_000;
+
+/** Told of what is waited for that instances do not share: its time does not count. */
+export interface Waiting {
+  begins(): void;
+  /** `ms`: how long it was. */
+  ended(ms: number): void;
+}
 
 export class Answers {
   readonly retries = new Retries();
@@ -58,15 +67,17 @@ export class Answers {
     tracked.first?.refused(tracked.answer);
   }
 
-  /** A request is answered in time, whatever becomes of it then: what is made after that is told to everybody else. */
-  async inTime(
-    tracked: Tracked,
-    asker: Asker,
-    work: (extend: (ms: number) => void) => Promise<void>,
-    ms: number,
-  ): Promise<void> {
+  /**
+   * A request is answered within `ms`, whatever becomes of it then: what is made after that is told to everybody else. Where its time
+   * was over before its turn came, nothing is begun.
+   */
+  async inTime(tracked: Tracked, asker: Asker, work: (waiting: Waiting) => Promise<void>, ms: number): Promise<void> {
     // Alone there is nothing that could be slow.
     const shared = tracked.event.peer.ref.at !== undefined;
+    if (shared && ms <= 0) {
+      this.refuse(tracked, refusals.unavailable);
+      return;
+    }
     let timer: Timer | undefined;
     let late: (() => void) | undefined;
     const arm = (within: number): void => {
@@ -78,7 +89,13 @@ export class Answers {
       });
     };
     if (shared) arm(ms);
-    const working = work((more) => shared && !asker.over && arm(more))
+    const again = (within: number): void => {
+      if (shared && !asker.over) arm(within);
+    };
+    const working = work({
+      begins: () => again(waitAtMostMs + answerWithinMs),
+      ended: () => again(answerWithinMs),
+    })
       .catch((error) => {
         if (!asker.over) this.failed(tracked, error);
         else if (!(error instanceof Unavailable)) this.#deps.signals.internalError('serving late', error);

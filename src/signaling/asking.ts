@@ -45,7 +45,7 @@ export class Asking {
   }
 
   /** Undefined where a look is not answered in time; a claim that is not holds all the same. @throws Unreadable */
-  async ask(what: 'look' | 'claim', key: CallKey): Promise<Shared | undefined> {
+  async ask(what: 'look' | 'claim', key: CallKey, atMost = askAtMost): Promise<Shared | undefined> {
     const { store, clock, newId } = this.#deps;
     const id = newId();
     const claimed = { session: null, claimed: false, ended: null, claim: id };
@@ -57,7 +57,7 @@ export class Asking {
       return shared;
     });
     const shared = await new Promise<Shared | undefined>((resolve, reject) => {
-      const timer = clock.after(this.#atMost(), () => {
+      const timer = clock.after(Math.min(atMost, this.#atMost()), () => {
         this.#hurriedUntil = clock.now() + HURRIED_MS;
         resolve(undefined);
       });

@@ -3,7 +3,7 @@
 import { type SocketRef, sameSocket } from '../base/ids.js';
 import type { DropCause, Peer } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
-import type { CallEvent, Session, Step } from '../call/session.js';
+import type { CallEvent, CallKey, Sender, Session, Step } from '../call/session.js';
 import { opposite } from '../call/transitions.js';
 import type { Kept } from '../store/store.js';
 import { type Calls, type CallsDeps, keyOf } from './calls.js';
@@ -85,6 +85,26 @@ export class Comings {
   /** A call may be about to give its held seat to this new socket: what it sends waits for that; null: not, or not any more. */
   arriving(ref: SocketRef): Promise<void> | null {
     return this.#arriving.get(nameOf(ref)) ?? null;
+  }
+
+  /** That call may hold a seat for this new socket. Where nobody can be asked, or not within `ms`, that shows when it is served. */
+  async arrivesIn(key: CallKey, by: Sender, ms: number): Promise<void> {
+    const { clock, signals } = this.#deps;
+    let late = false;
+    const arrives = this.#calls
+      .apply(key, (now) => now && { type: 'arrived', by })
+      .catch((error) => {
+        if (error instanceof Unavailable) return;
+        if (!late) throw error;
+        signals.internalError('a new socket of a call', error);
+      });
+    await new Promise<void>((resolve, reject) => {
+      const timer = clock.after(Math.max(0, ms), () => {
+        late = true;
+        resolve();
+      });
+      arrives.then(() => resolve(), reject).finally(() => timer.cancel());
+    });
   }
 
   #waitFor(ref: SocketRef, work: Promise<void>): void {

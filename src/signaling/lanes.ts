@@ -12,6 +12,8 @@ type Task = () => void | Promise<void>;
 interface Lane {
   readonly waiting: { readonly task: Task; readonly size: number; readonly urgent: boolean }[];
   readonly over: Promise<void>;
+  /** Until then what is in it waited for nothing of ours; by somebody's clock. */
+  heldUntil: number;
   end(): void;
 }
 
@@ -81,6 +83,17 @@ export class Lanes {
     return over;
   }
 
+  /** The task that runs has waited until now for what is nobody's fault, and so has all that is behind it. */
+  held(connection: number, key: string, now: number): void {
+    const lane = this.#lanes.get(`${connection}\n${key}`);
+    if (lane) lane.heldUntil = now;
+  }
+
+  /** Until when it was `held`; 0: it was not. */
+  heldUntil(connection: number, key: string): number {
+    return this.#lanes.get(`${connection}\n${key}`)?.heldUntil ?? 0;
+  }
+
   /**
    * An event was taken for this lane and is run later (a POST is answered first): the lane is busy until the returned function
    * is called, so that nothing overtakes it.
@@ -106,7 +119,7 @@ export class Lanes {
   #open(connection: number, id: string): Lane {
     let end!: () => void;
     const over = new Promise<void>((resolve) => (end = resolve));
-    const lane: Lane = { waiting: [], over, end };
+    const lane: Lane = { waiting: [], over, heldUntil: 0, end };
     this.#lanes.set(id, lane);
     const lanes = this.#byConnection.get(connection);
     if (lanes) lanes.add(lane);

@@ -5,7 +5,7 @@ import type { Decision, InboundEvent } from '../base/service.js';
 import type { CallKey, Sender } from '../call/session.js';
 import type { Signals } from '../telemetry/signals.js';
 import type { Accepting } from './accepting.js';
-import { type Answers, answerWithinMs } from './answers.js';
+import type { Answers, Waiting } from './answers.js';
 import type { Shared } from './asking.js';
 import { type Asker, keyOf } from './calls.js';
 import type { Command } from './commands.js';
@@ -14,9 +14,6 @@ import type { EarlyCandidates } from './early.js';
 import type { Offers } from './offers.js';
 import type { Ownership } from './ownership.js';
 import type { Tracked } from './tracked.js';
-
-/** Until an offer is answered: its ticket takes 2 s at most. */
-const acceptWithinMs = 2_000 + answerWithinMs;
 
 export interface AskedOffer {
   readonly event: InboundEvent;
@@ -27,6 +24,9 @@ export interface AskedOffer {
   readonly accepting: Accepting;
   readonly decision: Decision;
   readonly shared: Shared | undefined;
+  /** Milliseconds until it must be answered, but for what it waits for that instances do not share: that is told to `waited`. */
+  readonly left: number;
+  waited(): void;
 }
 
 export class Offering {
@@ -45,22 +45,39 @@ export class Offering {
   }
 
   serve(asked: AskedOffer): Promise<void> {
-    const { tracked } = asked;
+    const { tracked, event, decision, left } = asked;
     const asker: Asker = { event: tracked.event, over: false };
-    return this.#answers.inTime(tracked, asker, (extend) => this.#accept(asked, asker, extend), acceptWithinMs);
+    if (left <= 0) this.#signals.decided(event.name, decision, event.peer.ref.ns);
+    return this.#answers.inTime(tracked, asker, (waiting) => this.#accept(asked, asker, waiting), left);
   }
 
-  async #accept(asked: AskedOffer, asker: Asker, extend: (ms: number) => void): Promise<void> {
+  async #accept(asked: AskedOffer, asker: Asker, waiting: Waiting): Promise<void> {
     const { event, tracked, key, by, command, accepting, decision, shared } = asked;
     const signals = this.#signals;
     const started = performance.now();
     let waited = 0;
     const route = this.#ownership.offerRoute(key, by.user);
     const rides = decision.because === 'owned' || decision.because === 'claimed';
-    const outcome = await this.#offers
-      .accept({ key, event: tracked.event, asker, user: by.user, command, accepting, route, rides, shared }, (ms) => {
+    const told: Waiting = {
+      begins: () => waiting.begins(),
+      ended: (ms) => {
         waited += ms;
-        extend(answerWithinMs);
+        waiting.ended(ms);
+        asked.waited();
+      },
+    };
+    const outcome = await this.#offers
+      .accept({
+        key,
+        event: tracked.event,
+        asker,
+        user: by.user,
+        command,
+        accepting,
+        route,
+        rides,
+        shared,
+        waiting: told,
       })
       .catch((error) => {
         signals.decided(event.name, decision, event.peer.ref.ns);

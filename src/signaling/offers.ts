@@ -7,6 +7,7 @@ import { refusals } from '../call/refusals.js';
 import type { CallEvent, CallKey, Refusal, Session, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
+import type { Waiting } from './answers.js';
 import type { Shared } from './asking.js';
 import { type Asker, type Calls, type CallsDeps, keyOf } from './calls.js';
 import type { Command } from './commands.js';
@@ -40,6 +41,8 @@ export interface Offer {
   readonly route: OfferRoute;
   /** It is here only since the new path had its conversation, or was accepting an offer for it. */
   readonly rides: boolean;
+  /** Told of tickets, and of offers before it: serving is timed without them. */
+  readonly waiting: Waiting;
 }
 
 type HeldCandidate = ReturnType<EarlyCandidates['take']>[number];
@@ -83,13 +86,12 @@ export class Offers {
     this.#newId = newId;
   }
 
-  /** `waited` is told how long facts were fetched, in milliseconds: serving is timed without it. */
-  async accept(offer: Offer, waited: (ms: number) => void): Promise<OfferOutcome> {
+  async accept(offer: Offer): Promise<OfferOutcome> {
     const { key, user, shared } = offer;
     const participants = this.#memberships.cached(user, key.conversationId)?.participants ?? [user];
     const attempt: Attempt = { ...offer, saving: false, early: [], participants, found: shared?.session ?? null };
     try {
-      return await this.#accept(attempt, waited);
+      return await this.#accept(attempt);
     } catch (error) {
       if (!offer.route.fallback || !(await this.#mayFallBack(attempt, error))) throw error;
       const { ns } = offer.key;
@@ -101,16 +103,14 @@ export class Offers {
     }
   }
 
-  async #accept(offer: Attempt, waited: (ms: number) => void): Promise<OfferOutcome> {
+  async #accept(offer: Attempt): Promise<OfferOutcome> {
     const { key, user, route } = offer;
     if (this.#session(offer)) return this.#step(offer, undefined);
 
     // Whatever it rode on is over: the table decides of a call that begins with this one.
     if (offer.rides && route.wanted.path === 'legacy') return this.#toLegacy(offer, route.wanted.because);
 
-    const started = performance.now();
-    const found = await this.#participants(offer);
-    waited(performance.now() - started);
+    const found = await this.#waitFor(offer, () => this.#participants(offer));
 
     // The world has moved: another offer may have won, here or at the legacy, and the browser may be gone.
     if (this.#isGone(offer)) return { kind: 'gone' };
@@ -156,6 +156,16 @@ export class Offers {
     return offer.found;
   }
 
+  async #waitFor<T>({ waiting }: Offer, facts: () => Promise<T>): Promise<T> {
+    const started = performance.now();
+    waiting.begins();
+    try {
+      return await facts();
+    } finally {
+      waiting.ended(performance.now() - started);
+    }
+  }
+
   /** Nobody waits for its outcome any more. */
   #isGone({ event, asker }: Attempt): boolean {
     return asker.over || !this.#deps.delivery.isConnected(event.peer.ref);
@@ -192,7 +202,7 @@ export class Offers {
     if (step === 'claimed') return this.#toLegacy(offer, 'claimed');
     if (step === null && this.#isGone(offer)) return { kind: 'gone' };
     // The session ended between the look and the step: the offer is a first one after all.
-    return step ? { kind: 'stepped', step } : this.#accept(offer, () => undefined);
+    return step ? { kind: 'stepped', step } : this.#accept(offer);
   }
 
   async #participants({
@@ -234,7 +244,7 @@ export class Offers {
   /** In the order in which the offers came: the first one claims the call for the legacy, later ones follow it. */
   async #toLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
     const { key, event } = offer;
-    await offer.accepting.earlierSettled();
+    await this.#waitFor(offer, () => offer.accepting.earlierSettled());
     if (this.#isGone(offer)) return { kind: 'gone' };
     if (this.#session(offer)) return this.#step(offer, undefined);
     // Its own claim to be: `accepting` says that nobody else here may.
@@ -257,7 +267,7 @@ export class Offers {
 
   /** The same where the new path is unwell: it is not asked any more. */
   async #giveToLegacy(offer: Attempt, because: Because): Promise<OfferOutcome> {
-    await offer.accepting.earlierSettled();
+    await this.#waitFor(offer, () => offer.accepting.earlierSettled());
     if (this.#isGone(offer)) return { kind: 'gone' };
     return this.#claimForLegacy(offer, because);
   }

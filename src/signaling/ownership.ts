@@ -91,9 +91,9 @@ export class Ownership {
     return 'refusal' in readCommand('call-offer', event.args) ? null : 'claim';
   }
 
-  /** Undefined where the answer does not come in time. @throws Unreadable */
-  async ask(what: 'look' | 'claim', key: CallKey): Promise<Shared | undefined> {
-    return this.#asking.ask(what, key);
+  /** Undefined where the answer does not come in time, `atMost` milliseconds. @throws Unreadable */
+  async ask(what: 'look' | 'claim', key: CallKey, atMost?: number): Promise<Shared | undefined> {
+    return this.#asking.ask(what, key, atMost);
   }
 
   /** An offer is about to go to the legacy after all. Undefined where nobody could answer. */

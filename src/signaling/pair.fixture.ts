@@ -49,7 +49,7 @@ export interface Instance {
   /** Methods of the store that were called, and sends of the broker, in order. */
   readonly asked: string[];
   readonly toLegacy: string[];
-  /** The next calls of that method answer this, or throw it. */
+  /** The next calls of that method answer this, or throw it; `ticket`: tickets are not cached, and are asked for. */
   readonly breaks: Map<string, (made: () => Promise<unknown>) => Promise<unknown>>;
   /** Whether its lease is over, and Redis away, as far as it can tell. */
   away: boolean;
@@ -166,9 +166,12 @@ export async function start(url: string, prefix: string, name: string, routes = 
       close: () => cluster.close(),
     },
     memberships: {
-      cached: (_user, id) => ({ participants: id.split(':').slice(1, 3) as [UserId, UserId] }),
+      cached: (_user, id) => (breaks.has('ticket') ? undefined : membershipOf(id)),
       own: () => undefined,
-      ask: () => Promise.reject(new Error('not asked')),
+      async ask(_token, _user, id) {
+        await breaks.get('ticket')?.(async () => undefined);
+        return { kind: 'granted', membership: membershipOf(id) };
+      },
     },
     newId: randomUUID,
     routes: () => table,
@@ -254,6 +257,8 @@ export async function start(url: string, prefix: string, name: string, routes = 
     },
   };
 }
+
+const membershipOf = (id: string) => ({ participants: id.split(':').slice(1, 3) as [UserId, UserId] });
 
 function tableOf(yaml: string): RouteTable {
   const parsed = parseRouteTable(yaml, 'routes.yaml');

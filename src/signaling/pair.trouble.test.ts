@@ -39,6 +39,67 @@ describe('a store that does not answer', () => {
     expect(bob.names).toEqual(['call-offer', 'call-renegotiate-offer']);
   });
 
+  it('has whatever waits behind a change refused within two seconds of its own coming', async () => {
+    const { a } = two;
+    const { alice, bob } = await connected(two);
+    a.breaks.set('replace', () => new Promise(() => undefined));
+    const started = performance.now();
+    const asked = [
+      alice.emit('call-renegotiate-offer', { offer: 'again' }),
+      ...Array.from({ length: 20 }, (_, n) => alice.emit('ice-candidate', { iceCandidate: `${n}` })),
+      alice.emit('call-end'),
+    ];
+    expect(await Promise.all(asked.map(acked))).toEqual(asked.map(() => unavailable));
+    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(bob.names).toEqual(['call-offer']);
+  });
+
+  it('has it refused as soon where the change is not of its own making', async () => {
+    const { a } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const bob = a.connect('bob', 'bob-1');
+    await present(two, alice, bob);
+    expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+    expect(await acked(bob.emit('call-answer', { answer: 'yes' }))).toEqual([]);
+    let go!: () => void;
+    const slow = new Promise<void>((resolve) => (go = resolve));
+    a.breaks.set('replace', (make) => slow.then(make));
+    bob.drop();
+    await expect.poll(() => a.asked.filter((what) => what === 'replace')).toHaveLength(2);
+    const started = performance.now();
+    const candidates = Array.from({ length: 20 }, (_, n) => alice.emit('ice-candidate', { iceCandidate: `${n}` }));
+    const asked = [...candidates, alice.emit('call-end')];
+    expect(await Promise.all(asked.map(acked))).toEqual(asked.map(() => unavailable));
+    expect(performance.now() - started).toBeLessThan(2_000);
+    a.breaks.clear();
+    go();
+    await expect.poll(() => alice.names).toContain('call-peer-disconnected');
+    expect(await acked(alice.emit('call-end'))).toEqual({ ok: true });
+  });
+
+  it('has it refused at once where this instance may not act', async () => {
+    const { a } = two;
+    const { alice } = await connected(two);
+    a.breaks.set('replace', () => new Promise(() => undefined));
+    alice.emit('call-renegotiate-offer', { offer: 'again' });
+    a.away = true;
+    const tablet = a.connect('alice', 'alice-2');
+    const started = performance.now();
+    expect(await acked(tablet.emit('call-end'))).toEqual(unavailable);
+    expect(performance.now() - started).toBeLessThan(500);
+  });
+
+  it('refuses nothing that only waits behind an offer whose ticket takes its time', async () => {
+    const { a, b } = two;
+    const alice = a.connect('alice', 'alice-1');
+    const bob = b.connect('bob', 'bob-1');
+    await present(two, alice, bob);
+    a.breaks.set('ticket', () => new Promise((resolve) => setTimeout(resolve, 1_950)));
+    const asked = [alice.emit('call-offer', offer), alice.emit('ice-candidate', { iceCandidate: 'c' })];
+    expect(await Promise.all(asked.map(acked))).toEqual([{ ok: true }, { ok: true }]);
+    expect(await acked(bob.emit('call-answer', { answer: 'yes' }))).toEqual(['c']);
+  });
+
   it('has an offer refused that can not be stored', async () => {
     const { a, b } = two;
     const alice = a.connect('alice', 'alice-1');

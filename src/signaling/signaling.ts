@@ -9,13 +9,13 @@ import type {
   Routed,
   Service,
 } from '../base/service.js';
-import { Unavailable, Unreadable } from '../base/unavailable.js';
+import { Unreadable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
 import type { CallKey, Sender, Step } from '../call/session.js';
 import type { Memberships } from '../identity/identity.js';
 import type { Accepting } from './accepting.js';
 import { Answers, answerWithinMs } from './answers.js';
-import type { Shared } from './asking.js';
+import { askAtMost, type Shared } from './asking.js';
 import { type Asker, Calls, keyOf } from './calls.js';
 import { Comings } from './comings.js';
 import { type CommandName, readCommand, toCallEvent } from './commands.js';
@@ -40,11 +40,13 @@ interface Turn {
   readonly event: InboundEvent;
   readonly key: CallKey;
   readonly arrived: number;
+  /** By the clock. */
+  readonly came: number;
   readonly decided: Decision | undefined;
   readonly accepting?: Accepting | undefined;
-  /** What the other instances have of its conversation, once they were `asked` (then, by the clock) and where they answered. */
+  /** What the other instances have of its conversation, once they were `asked` and where they answered. */
   readonly shared?: Shared | undefined;
-  readonly asked?: number;
+  readonly asked?: true;
   /** The call that it is about knows of its socket, where it waited for that. */
   readonly arrivedIn?: true;
 }
@@ -224,9 +226,10 @@ export class Signaling implements Service {
       return;
     }
     const arrived = this.#answers.retries.arrival();
+    const came = event.peer.ref.at === undefined ? 0 : this.#deps.clock.now();
     const task = (): void | Promise<void> => {
       try {
-        return this.#serve({ event, key, arrived, decided, accepting });
+        return this.#serve({ event, key, arrived, came, decided, accepting });
       } catch (error) {
         this.#answers.failed(untracked(event), error);
         accepting?.done();
@@ -244,12 +247,13 @@ export class Signaling implements Service {
   /** One event on its turn. Returns a promise only where something must be awaited. */
   #serve(turn: Turn): void | Promise<void> {
     const { signals, delivery } = this.#deps;
-    const { event, key, arrived, shared } = turn;
+    const { event, key, arrived, came, shared } = turn;
     let { decided: decision, accepting } = turn;
     // Its call's relays may have gone back to the legacy since that was decided.
     if (decision?.because === 'peeled' && !this.#ownership.observed(key, event.name)) decision = undefined;
-    const ask = decision || turn.asked !== undefined ? null : this.#ownership.asks(event, key);
-    if (ask) return this.#ask(turn, ask);
+    const ask = decision || turn.asked ? null : this.#ownership.asks(event, key);
+    const askFor = ask ? askAtMost - this.#waited(turn) : 0;
+    if (ask && askFor > 0) return this.#ask(turn, ask, askFor);
     const arriving = this.#comings.arriving(event.peer.ref);
     if (arriving) return arriving.then(() => this.#afterArrival(turn));
     if (!turn.arrivedIn && this.#comings.isNew(event.peer.ref)) return this.#afterArrival(turn);
@@ -268,13 +272,16 @@ export class Signaling implements Service {
       if (event.name === 'call-offer') accepting = this.#ownership.accept(key);
     }
     const observed = decision.because === 'peeled' ? this.#ownership.observed(key, event.name) : null;
-    const again = (): void | Promise<void> => this.#serve({ event, key, arrived, decided: undefined });
+    const { user, ref } = event.peer;
+    const again = (): void | Promise<void> => {
+      if (ref.at !== undefined) this.#lanes.held(ref.connection, keyOf(key), this.#deps.clock.now());
+      return this.#serve({ event, key, arrived, came, decided: undefined });
+    };
     const wait = observed && this.#peeled.waits(event, key, observed);
     if (wait) return wait.then(again).catch((error) => this.#answers.failed(untracked(event), error));
     if (observed?.left) return again();
     const started = performance.now();
     const read = readCommand(event.name as CommandName, event.args);
-    const { user, ref } = event.peer;
     if ('refusal' in read || user === undefined) {
       accepting?.done();
       signals.decided(event.name, decision, event.peer.ref.ns);
@@ -292,7 +299,12 @@ export class Signaling implements Service {
     if (command.name === 'call-offer') {
       const claim = accepting ?? this.#ownership.accept(key);
       return this.#offering
-        .serve({ event, tracked, key, by, command, accepting: claim, decision, shared })
+        .serve({
+          ...{ event, tracked, key, by, command, accepting: claim, decision, shared },
+          // Without a lease nobody is asked: it is the legacy's, or refused, at once.
+          left: this.#deps.cluster.liveness.mayAct() ? this.#left(turn) : answerWithinMs,
+          waited: () => this.#lanes.held(ref.connection, keyOf(key), this.#deps.clock.now()),
+        })
         .finally(() => claim.done());
     }
     if (observed) {
@@ -338,9 +350,18 @@ export class Signaling implements Service {
         if (keeps && ref.at !== undefined) this.#comings.offered(applied, asker.found);
         signals.served(event.name, performance.now() - started, event.peer.ref.ns, whoseOf(event));
       },
-      answerWithinMs - (turn.asked === undefined ? 0 : this.#deps.clock.now() - turn.asked),
+      this.#left(turn),
     );
   }
+
+  /** How long it has waited for what instances share, here and in its lane; milliseconds. */
+  #waited({ event, key, came }: Turn): number {
+    const { connection, at } = event.peer.ref;
+    if (at === undefined) return 0;
+    return this.#deps.clock.now() - Math.max(came, this.#lanes.heldUntil(connection, keyOf(key)));
+  }
+
+  readonly #left = (turn: Turn): number => answerWithinMs - this.#waited(turn);
 
   /** Its socket may have a seat by now that was held for it. */
   async #afterArrival(turn: Turn): Promise<void> {
@@ -352,7 +373,9 @@ export class Signaling implements Service {
     }
     try {
       const held = (this.#deps.store.peek(key) ?? turn.shared?.session)?.held;
-      if (held && user !== undefined && this.#comings.isNew(ref)) await this.#arrivesIn(key, { user, socket: ref });
+      if (held && user !== undefined && this.#comings.isNew(ref)) {
+        await this.#comings.arrivesIn(key, { user, socket: ref }, this.#left(turn));
+      }
       await this.#serve({ ...turn, arrivedIn: true });
     } catch (error) {
       this.#answers.failed(untracked(event), error);
@@ -360,26 +383,16 @@ export class Signaling implements Service {
     }
   }
 
-  /** Where nobody can be asked, that shows when the event is served. */
-  async #arrivesIn(key: CallKey, by: Sender): Promise<void> {
-    try {
-      await this.calls.apply(key, (now) => now && { type: 'arrived', by });
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-    }
-  }
-
   /** What the others have of its conversation is asked, and then it is decided with that, or without where nobody answers. */
-  async #ask(turn: Turn, what: 'look' | 'claim'): Promise<void> {
+  async #ask(turn: Turn, what: 'look' | 'claim', atMost: number): Promise<void> {
     const { event, key } = turn;
-    const asked = this.#deps.clock.now();
     try {
-      const shared = await this.#ownership.ask(what, key).catch(async (error) => {
+      const shared = await this.#ownership.ask(what, key, atMost).catch(async (error) => {
         if (!(error instanceof Unreadable)) throw error;
         await this.calls.unreadable(key, error);
         return undefined;
       });
-      await this.#serve({ ...turn, asked, shared });
+      await this.#serve({ ...turn, asked: true, shared });
     } catch (error) {
       this.#answers.failed(untracked(event), error);
     }
