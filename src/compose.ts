@@ -90,7 +90,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       logger.info({ instance: cluster.liveness.id, redis: redis.shown }, 'one of the instances that share a Redis');
     const routes = await createRoutes({
       log: redis
-        ? redisRouteLog({ redis, cluster, clock })
+        ? redisRouteLog({ redis, cluster, clock, signals })
         : await openRouteLog({
             file: config.routes,
             log: config.routesLog,

@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.js';
 import { connectRedis } from '../redis/connection.js';
 import { redisPlace } from '../redis/place.js';
 import type { Redis } from '../redis/redis.js';
+import { recordedSignals } from '../telemetry/signals.js';
 import type { RouteLog } from './control.js';
 import { fileLog } from './file-log.js';
 import { hub } from './redis-log.fixture.js';
@@ -64,7 +65,8 @@ function redises(name: string, start: () => Promise<StartedPlace>): Place {
       const redis = await connectRedis({ place: redisPlace([started.url]), prefix });
       links.push(redis);
       used.push(redis.key('routes', 'live'));
-      return redisRouteLog({ redis, cluster: hub().join(randomUUID()), clock: systemClock });
+      const cluster = hub().join(randomUUID());
+      return redisRouteLog({ redis, cluster, clock: systemClock, signals: recordedSignals() });
     },
   };
 }

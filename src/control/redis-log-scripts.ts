@@ -85,3 +85,12 @@ while #found < most * 3 do
 end
 return found`,
 };
+
+/** No arguments. Deletes what is no stream in the step that finds it; answers the type that was there, `none` or `stream` included. */
+export const clearScript: Script = {
+  name: 'routes-clear',
+  lua: `
+local found = redis.call('TYPE', KEYS[1]).ok
+if found ~= 'stream' and found ~= 'none' then redis.call('DEL', KEYS[1]) end
+return found`,
+};

@@ -101,18 +101,93 @@ describe('Redis away', () => {
     expect((await bed.logged()).map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy']);
   });
 
-  test('with something else at its key: told once, and mended by removing that', async () => {
+  test.each([
+    ['a string', ['SET', 'not a stream'], 'string'],
+    ['a list', ['RPUSH', 'a', 'b'], 'list'],
+    ['a hash', ['HSET', 'mark', 'm'], 'hash'],
+  ])(
+    'with %s at its key, the red switch is in force on all and written behind what was there',
+    async (_, put, type) => {
+      const all = [await bed.instance('a'), await bed.instance('b')] as const;
+      const [a, b] = all;
+      await a.routes.change(toNew, alice);
+      await expect.poll(() => b.routes.current.version, within).toBe(2);
+      await instead(put);
+      const outcome = await a.routes.change(red, bob);
+      expect(outcome).toMatchObject({ kind: 'applied', version: { version: 3 }, unwritten: null });
+      await expect.poll(() => inForce(all), within).toEqual([3, 3]);
+      expect(mode(b.routes)).toBe('legacy');
+      const log = await logged();
+      expect(log.map(({ kind }) => kind)).toEqual(['start', 'set', 'legacy']);
+      chained(log);
+      expect(all.flatMap(({ told }) => told('unreadable'))).toEqual([
+        [bed.key, `a ${type} where the stream of route versions must be; deleted`],
+      ]);
+      expect(all.map(({ routes }) => routes.problem)).toEqual([null, null]);
+    },
+  );
+
+  test('with something else at its key and nobody who changes a thing, all is written again within a second', async () => {
+    const all = [await bed.instance('a'), await bed.instance('b'), await bed.instance('c')];
+    for (let i = 1; i < 8; i++) await all[i % 3]?.routes.change(share(i), alice);
+    await expect.poll(() => inForce(all), within).toEqual([8, 8, 8]);
+    const before = await logged();
+    // Twice: whoever mends it does so each time, and says it each time.
+    for (let times = 1; times <= 2; times++) {
+      await instead(['SET', 'not a stream']);
+      const put = performance.now();
+      await expect.poll(() => bed.server.ask('TYPE', bed.key), within).toBe('stream');
+      await expect.poll(logged, within).toEqual(before);
+      expect(performance.now() - put).toBeLessThan(1_500);
+      expect(all.flatMap(({ told }) => told('unreadable'))).toHaveLength(times);
+    }
+    expect(Number(await bed.server.ask('TTL', bed.key))).toBeGreaterThan(89 * 24 * 3600);
+    expect(inForce(all)).toEqual([8, 8, 8]);
+    await instead(['SET', 'not a stream']);
+    // As its author saw it: nothing was changed since.
+    expect(await all[1]?.routes.change(toNew, { ...alice, ifVersion: 8 })).toMatchObject({
+      ...{ kind: 'applied', version: { version: 9 } },
+    });
+    await expect.poll(() => inForce(all), within).toEqual([9, 9, 9]);
+    chained(await logged());
+  });
+
+  test('with something else at its key, found first by an instance that began while Redis was away', async () => {
+    const [near, far] = [await proxy(), await proxy()];
+    const a = await bed.instance('a', { through: near.url });
+    await a.routes.change(share(30), alice);
+    await a.routes.change(toNew, alice);
+    near.cut();
+    far.cut();
+    const late = await bed.instance('late', { file: await file(7), through: far.url });
+    await instead(['SET', 'not a stream']);
+    far.mend();
+    await expect.poll(() => late.routes.problem, within).toBe(null);
+    expect(late.told('unreadable')).toHaveLength(1);
+    near.mend();
+    // What the living have had in force comes behind the routes file of one that knew nothing of it.
+    await expect.poll(() => inForce([a, late]), within).toEqual([3, 3]);
+    expect([a, late].map(({ routes }) => mode(routes))).toEqual(['new', 'new']);
+    expect((await logged()).map(({ version }) => version)).toEqual([1, 2, 3]);
+  });
+
+  test('with something else at its key that its user may not delete: told once, and mended by removing that', async () => {
     const a = await bed.instance('a');
     await a.routes.change(toNew, alice);
-    await bed.server.ask('SET', bed.key, 'not a stream');
-    await expect.poll(() => a.told('routesLog').length, within).toBe(1);
-    expect(a.told('routesLog')[0]?.[0]).toMatch(
-      /can't be read \(.*WRONGTYPE.*see what stands at the key .*:routes:\{live\}/,
-    );
-    expect(mode(a.routes)).toBe('new');
-    expect(await a.routes.change(share(5), alice)).toMatchObject({ kind: 'unwritable' });
-    await bed.server.ask('DEL', bed.key);
-    await expect.poll(async () => (await bed.logged()).map(({ kind }) => kind), within).toEqual(['start', 'set']);
+    const unread = () => a.told('routesLog').filter(([line]) => String(line).includes("can't be read"));
+    await bed.server.ask('ACL', 'SETUSER', 'default', '-del');
+    try {
+      await instead(['SET', 'not a stream']);
+      await expect.poll(() => unread().length, within).toBe(1);
+      expect(unread()[0]?.[0]).toMatch(/see what stands at the key .*:routes:\{live\}/);
+      expect(mode(a.routes)).toBe('new');
+      expect(await a.routes.change(share(5), alice)).toMatchObject({ kind: 'unwritable' });
+      await bed.server.ask('UNLINK', bed.key);
+      await expect.poll(async () => (await logged()).map(({ kind }) => kind), within).toEqual(['start', 'set']);
+    } finally {
+      await bed.server.ask('ACL', 'SETUSER', 'default', '+del');
+    }
+    expect(unread()).toHaveLength(1);
   });
 
   test('frozen: the red switch is in force at once and answers within two seconds and a half', async () => {
@@ -198,6 +273,17 @@ describe('Redis away', () => {
     expect(a.told('routesLog')).toEqual([[expect.stringMatching(/has lost version 2 by alice \(set\)/)]]);
   });
 });
+
+/** Something else at the log's key, in one step. */
+const instead = ([command, ...values]: readonly string[]) =>
+  bed.server.ask(
+    'EVAL',
+    `redis.call('UNLINK', KEYS[1]); redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`,
+    1,
+    bed.key,
+    command as string,
+    ...values,
+  );
 
 /** A stream takes no id twice, so it is made anew with its last entry replaced. */
 const replaceWith = `

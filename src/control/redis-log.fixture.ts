@@ -127,7 +127,7 @@ export function redisBed(args: readonly string[] = []) {
       const redis = await this.link(through);
       const cluster = between.join(name);
       const signals = recordedSignals();
-      const log = redisRouteLog({ redis, cluster, clock: systemClock });
+      const log = redisRouteLog({ redis, cluster, clock: systemClock, signals });
       const routes = await createRoutes({ log, file, signals, clock: systemClock });
       open.push(() => routes.close());
       return {

@@ -3,19 +3,21 @@
 import { createHash } from 'node:crypto';
 import type { Clock, Timer } from '../base/clock.js';
 import type { Cluster } from '../cluster/cluster.js';
-import { type Arg, type Redis, RedisAway, type Script } from '../redis/redis.js';
+import { type Arg, type Redis, RedisAway, RedisRefused, type Script } from '../redis/redis.js';
 import type { RouteVersion } from '../routing/change.js';
 import { versionOf } from '../routing/check.js';
+import type { Signals } from '../telemetry/signals.js';
 import { Confirmations } from './confirmations.js';
 import type { LogFollower, RouteLog } from './control.js';
 import { MOST_CHARACTERS, MOST_IN_MEMORY } from './file-log.js';
-import { appendScript, newerScript, olderScript } from './redis-log-scripts.js';
+import { appendScript, clearScript, newerScript, olderScript } from './redis-log-scripts.js';
 import { Turns } from './turns.js';
 
 export interface RedisRouteLogOptions {
   readonly redis: Redis;
   readonly cluster: Pick<Cluster, 'broker' | 'liveness'>;
   readonly clock: Clock;
+  readonly signals: Pick<Signals, 'unreadable'>;
 }
 
 /** Also where a message is lost, a version is in force everywhere within a second. */
@@ -44,7 +46,7 @@ interface Entry extends Known {
   readonly text: string;
 }
 
-export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): RouteLog {
+export function redisRouteLog({ redis, cluster, clock, signals }: RedisRouteLogOptions): RouteLog {
   const key = redis.key('routes', 'live');
   const { liveness, broker } = cluster;
   let known: Known = { number: 0, mark: '' };
@@ -101,7 +103,8 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
         // What is appended from here on is not in this look.
         looking = undefined;
         if (closed || !follower) return 0;
-        const inForce = await takeOver(follower);
+        const told = follower;
+        const inForce = await mended(() => takeOver(told));
         broken = false;
         return inForce;
       })
@@ -116,6 +119,22 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
         return 0;
       });
     return looking;
+  }
+
+  /** Whatever else stands at the key was written by something else: it goes, and what is in force here is written again. */
+  async function mended<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof RedisRefused) || !error.message.includes('WRONGTYPE')) throw error;
+      const found = String(await redis.run(clearScript, [key], []));
+      // Otherwise another instance was faster.
+      if (found !== 'stream' && found !== 'none') {
+        signals.unreadable(key, `a ${found} where the stream of route versions must be; deleted`);
+      }
+      if (follower) await takeOver(follower);
+      return ask();
+    }
   }
 
   async function takeOver(told: LogFollower): Promise<number> {
@@ -225,8 +244,10 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
           knows(log.known);
           return { versions: log.versions, last: known.number, problems: log.problems };
         } catch (error) {
-          // What others have in force is taken over when it is back; until then nothing of the new path is served anyway.
+          // Something else stands there. Who has nothing to put in its place deletes nothing.
+          if (error instanceof RedisRefused) throw new Error(`${error.message}; its key is ${key}`);
           if (!(error instanceof RedisAway)) throw error;
+          // What others have in force is taken over when it is back; until then nothing of the new path is served anyway.
           const problem = `the log ${redis.shown} can't be read (${error.message}); what it holds is in force as soon as Redis answers`;
           return { versions: [], last: 0, problems: [problem] };
         }
@@ -238,7 +259,7 @@ export function redisRouteLog({ redis, cluster, clock }: RedisRouteLogOptions): 
 
     append: (version, after) =>
       turns.run(async () => {
-        const written = await appended(version, after);
+        const written = await mended(() => appended(version, after));
         if (written) {
           if (after === known.number) knows(written);
           confirmations.appended(version.version);
