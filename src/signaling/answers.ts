@@ -5,6 +5,7 @@ import type { InboundEvent } from '../base/service.js';
 import { Unavailable } from '../base/unavailable.js';
 import { refusals } from '../call/refusals.js';
 import type { CallKey, Refusal, Step } from '../call/session.js';
+import type { Shared } from './asking.js';
 import { type Asker, type CallsDeps, keyOf } from './calls.js';
 import { refuse, whoseOf } from './deliver.js';
 import type { Ownership } from './ownership.js';
@@ -33,12 +34,23 @@ export class Answers {
     this.#ownership = ownership;
   }
 
-  /** Null where the event repeats an earlier one, which answers it. `peeled`: the legacy's call that it is about. */
-  track(event: InboundEvent, key: CallKey, arrived: number, peeled: string | undefined): Tracked | null {
+  /**
+   * Null where the event repeats an earlier one, which answers it. `peeled`: the legacy's call that it is about; `shared`: what the
+   * other instances have of its conversation, where they were asked.
+   */
+  track(
+    event: InboundEvent,
+    key: CallKey,
+    arrived: number,
+    peeled: string | undefined,
+    shared: Shared | undefined,
+  ): Tracked | null {
     if (!event.ackRequested || !this.#deps.delivery.isConnected(event.peer.ref)) return untracked(event);
     // The call that it is about: the live one, or, but for an offer, the one that just ended here.
-    const { live, ended } = this.#ownership.lastCall(key, event.peer.user);
-    const call = peeled ?? live ?? (event.name === 'call-offer' ? null : ended);
+    const { live, ended, sure } = this.#ownership.lastCall(key, event.peer.user, shared);
+    // Nothing in an end tells which call it ends: it may be a newer one, which is not known here.
+    const unknown = event.name === 'call-end' && !sure;
+    const call = peeled ?? (unknown ? null : (live ?? (event.name === 'call-offer' ? null : ended)));
     const what = `${keyOf(key)}\n${event.name}\n${event.digest()}`;
     const first = this.retries.see(event.peer.ref, what, call, arrived, (answer) => event.ack(answer));
     return first && track(event, first);

@@ -159,11 +159,18 @@ export class Ownership {
     };
   }
 
-  /** The live call, or the one that just ended here. */
-  lastCall(key: CallKey, user: UserId | undefined): { readonly live: string | null; readonly ended: string | null } {
+  /**
+   * The live call, and the one that just ended here. `sure`: a newer one would be known. `shared`: what the other instances answered.
+   */
+  lastCall(
+    key: CallKey,
+    user: UserId | undefined,
+    shared?: Shared,
+  ): { readonly live: string | null; readonly ended: string | null; readonly sure: boolean } {
     const peeked = this.#deps.store.peek(key);
-    const live = peeked === undefined ? this.#knownCall(key, user) : (peeked?.callId ?? null);
-    return { live, ended: this.ended.last(keyOf(key)) };
+    const known = peeked === undefined ? shared?.session : peeked;
+    const live = known === undefined ? this.#knownCall(key, user) : (known?.callId ?? null);
+    return { live, ended: this.ended.last(keyOf(key)), sure: known !== undefined || this.#quiet.in(key.ns) };
   }
 
   /** An event goes to the legacy; `decision` says why. Answers who wants to see its acknowledgement. */

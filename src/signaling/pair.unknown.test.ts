@@ -55,6 +55,44 @@ describe('what is shared does not answer', () => {
   });
 });
 
+describe('the end of a call that this instance does not know, from a device that has ended one before', () => {
+  const talk = async (): Promise<void> => {
+    expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+    await expect.poll(() => bob.names.at(-1)).toBe('call-offer');
+    expect(await acked(bob.emit('call-answer', answer))).toEqual([]);
+    await expect.poll(() => alice.names.at(-1)).toBe('call-answer');
+  };
+  let tablet: Browser;
+  beforeEach(async () => {
+    const { a, b } = two;
+    bob.drop();
+    tablet = b.connect('alice', 'alice-2');
+    bob = a.connect('bob', 'bob-2');
+    await present(two, alice, bob, tablet);
+    await talk();
+    expect(await acked(tablet.emit('call-end'))).toEqual({ ok: true });
+    await expect.poll(() => bob.names.at(-1)).toBe('call-ended');
+  });
+
+  it('ends it, and is a repeat only once nothing is there', async () => {
+    await talk();
+    expect(await acked(tablet.emit('call-end'))).toEqual({ ok: true });
+    for (const one of [alice, bob]) await expect.poll(() => one.names.at(-1)).toBe('call-ended');
+    expect(await two.a.session()).toBeNull();
+    expect(await acked(tablet.emit('call-end'))).toEqual({ ok: true });
+    expect([alice, bob].map(({ names }) => names.filter((name) => name === 'call-ended').length)).toEqual([2, 2]);
+  });
+
+  it('is refused while nobody can say what is there', async () => {
+    await talk();
+    two.b.away = true;
+    expect(await acked(tablet.emit('call-end'))).toEqual(unavailable);
+    two.b.away = false;
+    expect(await acked(tablet.emit('call-end'))).toEqual({ ok: true });
+    for (const one of [alice, bob]) await expect.poll(() => one.names.at(-1)).toBe('call-ended');
+  });
+});
+
 describe('an offer that the table gives to the legacy, while Redis is away', () => {
   it('goes there although a call rang here that another device has answered, and that is over', async () => {
     const { a, b } = two;

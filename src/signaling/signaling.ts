@@ -289,7 +289,7 @@ export class Signaling implements Service {
       return;
     }
     const { command } = read;
-    const tracked = this.#answers.track(event, key, arrived, observed?.id);
+    const tracked = this.#answers.track(event, key, arrived, observed?.id, shared);
     if (tracked === null) {
       accepting?.done();
       signals.decided(event.name, decision, event.peer.ref.ns);
