@@ -229,9 +229,10 @@ describe('what is wrong is one line each, saying what to do', () => {
     [{ redis: 'redis://a,b' }, '--redis: names several servers; write redis-sentinel:// or redis-cluster://'],
     [{ redis: 'redis://a', 'redis-prefix': 'a{b}' }, '--redis-prefix: "a{b}" is no prefix; write up to 64 letters'],
     [{ 'redis-prefix': 'a' }, '--redis-prefix: does nothing without --redis'],
+    [{ instance: 'a' }, '--instance: does nothing without --redis; give that too or remove this'],
     [{ redis: 'redis://a', 'routes-log': '/l' }, '--routes-log: does nothing with --redis, where instances keep'],
     [{ redis: 'rediss://a', 'redis-ca': secret }, `--redis-ca: ${secret} is no list of certificates`],
-    [{ instance: 'a b' }, '--instance: "a b" is no name; write up to 63 letters'],
+    [{ redis: 'redis://a', instance: 'a b' }, '--instance: "a b" is no name; write up to 63 letters'],
     [{ 'membership-cache': '1s' }, '--membership-cache: does nothing without --membership-url'],
     [
       { 'membership-url': '/c/{conversationId}', 'ticket-url': '/t' },

@@ -176,7 +176,7 @@ function together(
     if (label && given.has('membership-url'))
       problems.push(`${label}: does nothing with --membership-url; give only one of the two`);
   }
-  for (const name of ['redis-ca', 'redis-prefix'] as const) {
+  for (const name of ['redis-ca', 'redis-prefix', 'instance'] as const) {
     const label = given.get(name);
     if (label && !given.has('redis'))
       problems.push(`${label}: does nothing without --redis; give that too or remove this`);
