@@ -68,6 +68,8 @@ export interface DrainBody {
   readonly draining: boolean;
   /** Open when it began. */
   readonly connections: number;
+  /** There was nothing to take back: it did not drain, by what it told last (a second ago at most). It was told all the same. */
+  readonly unchanged?: true;
 }
 
 /** One group of one namespace. */

@@ -230,6 +230,22 @@ describe('a drain', () => {
     expect(b.drain.draining).toBe(false);
   });
 
+  it('that is taken back where there is none says so, and is told all the same', async () => {
+    const all = world();
+    const [a, b] = [await all.instance('a', ['alice']), await all.instance('b')];
+    expect(await a.empty('self', { cancel: true })).toMatchObject({
+      ...{ status: 200, body: { id: 'a.1', draining: false, connections: 1, unchanged: true } },
+    });
+    expect((await a.empty('b', { cancel: true })).body).toMatchObject({ draining: false, unchanged: true });
+    // Another one may have told it to drain since it told of itself.
+    expect(all.sent.map(({ to }) => to)).toEqual(['b']);
+    for (const which of ['self', 'b']) {
+      expect((await a.empty(which, { force: true })).body).not.toHaveProperty('unchanged');
+      expect((await a.empty(which, { cancel: true })).body).not.toHaveProperty('unchanged');
+    }
+    expect([a, b].map(({ drain }) => drain.draining)).toEqual([false, false]);
+  });
+
   it('is for one instance that lives', async () => {
     const all = world();
     const a = await all.instance('pod-1');

@@ -130,7 +130,10 @@ export function createInstances({ self, cluster, shared, drain, signals }: Insta
         broker.send(named.address, { topic: TOPIC, body: sent });
         signals.operated({ ...who, did: `${cancel ? 'take back the drain of' : 'drain'} ${target.id}`, reason });
       }
-      return answer({ id: target.id, draining: !cancel, connections } satisfies DrainBody);
+      return answer({
+        ...{ id: target.id, draining: !cancel, connections },
+        ...(cancel && !target.draining ? { unchanged: true } : {}),
+      } satisfies DrainBody);
     },
   };
 }

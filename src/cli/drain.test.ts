@@ -69,6 +69,16 @@ describe('what is sent', () => {
     expect(out).toBe('cancel' in more ? 'pod-1.1 takes connections again\n' : 'pod-1.1 drains; 312 connections open\n');
   });
 
+  test('where nothing was to be taken back, that is said', async () => {
+    const body = { id: 'pod-1.1', draining: false, connections: 7, unchanged: true };
+    admin.answers['POST /api/instances/pod-1/drain'] = [200, body];
+    expect(await run('drain pod-1 --cancel --reason x')).toEqual({
+      ...{ code: 0, err: '' },
+      out: 'pod-1.1 takes connections: it was not draining, so there was nothing to take back\n',
+    });
+    expect(JSON.parse((await run('drain pod-1 --cancel --reason x --json')).out)).toEqual(body);
+  });
+
   test('a reason is asked for, and nothing is sent without one', async () => {
     admin.answers['POST /api/instances/self/drain'] = [...begun('a', 0)];
     expect((await run('drain --no-wait', { ask: async () => 'an upgrade' })).code).toBe(0);

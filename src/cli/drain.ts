@@ -34,6 +34,7 @@ export const drainInstance =
     if (cancel || !flags.wait) {
       answer(body, () => {
         const id = harmless(body.id);
+        if (body.unchanged) return `${id} takes connections: it was not draining, so there was nothing to take back\n`;
         return cancel
           ? `${id} takes connections again\n`
           : `${id} drains; ${counted(body.connections, 'connection')} open\n`;
