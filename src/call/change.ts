@@ -25,10 +25,11 @@ export function without(lost: Session['lost'], role: Role): Session['lost'] {
 }
 
 /** What is still true of the planned moves once this seat changed hands, or was lost. */
-export function stays({ held, moved }: Session, role: Role): Pick<Session, 'held' | 'moved'> {
+export function stays({ held, beside, moved }: Session, role: Role): Pick<Session, 'held' | 'beside' | 'moved'> {
   const other = opposite(role);
   return {
     held: held?.[other] === undefined ? undefined : { [other]: held[other] },
+    beside: beside?.[other] ? { [other]: beside[other] } : undefined,
     moved: moved?.[other] ? { [other]: true } : undefined,
   };
 }
@@ -42,6 +43,7 @@ export function seal(session: Session): Session {
   Object.freeze(session.seats);
   Object.freeze(session.lost);
   if (session.held) Object.freeze(session.held);
+  if (session.beside) Object.freeze(session.beside);
   if (session.moved) Object.freeze(session.moved);
   Object.freeze(session.candidates);
   return Object.freeze(session);

@@ -1,11 +1,14 @@
 // How a seat is lost: its socket went, or its user did not come back from a planned move in time; and how it is held
 // for such a move. `transitions.ts` says what each loss does. Pure, as `step.ts` is, which asks it.
-import type { SocketRef } from '../base/ids.js';
+import { sameSocket } from '../base/ids.js';
 import type { DropCause } from '../base/service.js';
 import { holderOf, next, nothing, over, result, seat, settled, stays } from './change.js';
 import { ended, tell } from './effects.js';
 import type { CallEvent, Role, Session, Step } from './session.js';
 import { drops, type Other, opposite, ownRole, situation } from './transitions.js';
+
+/** Devices of one user, 100 bytes each. */
+const mostBeside = 16;
 
 export function drop(session: Session, event: Extract<CallEvent, { type: 'drop' }>, now: number): Step {
   const role = holderOf(session, event.socket);
@@ -51,11 +54,14 @@ function lose(session: Session, role: Role, cause: DropCause, otherPresent: bool
 }
 
 /** The socket goes on purpose: what is for its seat is kept until its user comes on another one. */
-export function hold(session: Session, socket: SocketRef, until: number): Step {
+export function hold(session: Session, { socket, until, beside }: Extract<CallEvent, { type: 'hold' }>): Step {
   const role = holderOf(session, socket);
   if (!role || session.lost[role]) return nothing(session, 'no-seat');
   if (session.held?.[role] !== undefined) return nothing(session, 'held');
-  return result(next(session, { held: { ...session.held, [role]: until } }), [], 'held');
+  const held = { held: { ...session.held, [role]: until } };
+  const others = beside?.filter((one) => !sameSocket(one, socket)).slice(0, mostBeside);
+  const known = others ? { beside: { ...session.beside, [role]: Object.freeze(others) } } : {};
+  return result(next(session, { ...held, ...known }), [], 'held');
 }
 
 /** Nobody came: the seat is lost as it would have been when its socket went. */

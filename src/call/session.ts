@@ -38,6 +38,11 @@ export interface Session extends CallKey {
    * the epoch. They count as connected; what is for them is kept (`SessionStore.keep`).
    */
   readonly held?: Readonly<Partial<Record<Role, number>>> | undefined;
+  /**
+   * By held seat, the sockets that its user had then: none of them is the browser that comes back. Absent where that was not known; 16
+   * at most.
+   */
+  readonly beside?: Readonly<Partial<Record<Role, readonly SocketRef[]>>> | undefined;
   /** Seats that came back by such a move, whose browser may still offer a rejoin from them. */
   readonly moved?: Readonly<Partial<Record<Role, true>>> | undefined;
   /**
@@ -105,7 +110,13 @@ export type CallEvent =
   /** A participant has a new socket: it takes a held seat, or a kept rejoin offer can be delivered to it. */
   | { readonly type: 'arrived'; readonly by: Sender }
   /** A seat's socket is about to be closed by a planned move; its seat is held until then. */
-  | { readonly type: 'hold'; readonly socket: SocketRef; readonly until: number }
+  | {
+      readonly type: 'hold';
+      readonly socket: SocketRef;
+      readonly until: number;
+      /** The user's sockets, as far as that is known. */
+      readonly beside?: readonly SocketRef[] | undefined;
+    }
   /** A held seat's user did not come back in time: the seat is lost (`drain`). */
   | { readonly type: 'hold-over'; readonly role: Role; readonly otherPresent: boolean }
   /** The reaper's sweep. */

@@ -80,6 +80,18 @@ describe('hold', () => {
   });
 });
 
+describe('the devices beside a held seat', () => {
+  it('are noted, but for its own socket, until the seat is taken or lost', () => {
+    const beside = ['O1', 'O2', 'O3'].map((name) => by(name).socket);
+    const { session } = step(baseSession, { type: 'hold', socket: by('O1').socket, until: LATER, beside }, NOW);
+    expect(session?.beside).toEqual({ offerer: beside.slice(1) });
+    const both = step(session, { type: 'hold', socket: by('A1').socket, until: LATER, beside: [] }, NOW).session;
+    expect(both?.beside).toEqual({ offerer: beside.slice(1), answerer: [] });
+    expect(step(both, { type: 'arrived', by: by('O4') }, NOW).session?.beside).toEqual({ answerer: [] });
+    expect(step(session, { type: 'arrived', by: by('O4') }, NOW).session?.beside).toBeUndefined();
+  });
+});
+
 describe('a seat that is held', () => {
   it('goes to the first new socket of its user, and to no later one', () => {
     const { session, lines } = play(baseSession, [

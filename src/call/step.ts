@@ -21,7 +21,7 @@ export function step(session: Session | null, event: CallEvent, now: number): St
     case 'arrived':
       return session ? arrive(session, event.by.user, event.by.socket) : nothing(null, 'no-call');
     case 'hold':
-      return session ? hold(session, event.socket, event.until) : nothing(null, 'no-call');
+      return session ? hold(session, event) : nothing(null, 'no-call');
     case 'hold-over':
       return session ? holdOver(session, event, now) : nothing(null, 'no-call');
     case 'sweep':

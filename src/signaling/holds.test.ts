@@ -71,7 +71,7 @@ describe('a call that ends while a seat of it is held', () => {
   const moving = (the: ReturnType<typeof world>) =>
     call('1', 'O1@here', 'A1@other', { held: { offerer: the.clock.now() + HELD_MS } });
 
-  it('is told to the sockets that its user has, and to the first new one', async () => {
+  it('is told to the sockets that its user has where nobody knows which were there, and to the first new one', async () => {
     const the = world();
     the.connect('O1@here', 'O2@other');
     the.holds.owe(moving(the), 'offerer', end);
@@ -83,6 +83,34 @@ describe('a call that ends while a seat of it is held', () => {
     await the.advance(500);
     expect(the.told).toEqual(['call-ended > O2@other', 'call-ended > O3@other']);
     the.connect('O4@other');
+    await the.advance(500);
+    expect(the.told).toHaveLength(2);
+  });
+
+  it('is told to none of the devices that were there when its seat was held, but to who came since, also at once', async () => {
+    const the = world();
+    await the.seat(call('1', 'O1@here', 'A1@other'), call('2', 'O1@here', 'A1@other'));
+    the.connect('O1@here', 'O2@here', 'O3@other');
+    const held = the.holds.hold([at('O1@here')]);
+    await the.advance(0);
+    await the.advance(100);
+    await held;
+    const [one, two] = ['1', '2'].map((id) => the.session(id));
+    if (!one || !two) throw new Error('no call');
+    the.disconnect('O1@here');
+    the.holds.owe(one, 'offerer', end);
+    await the.advance(0);
+    expect(the.told).toEqual([]);
+    the.connect('O4@other');
+    // It is there, and has not got its seat yet.
+    the.holds.owe(two, 'offerer', end);
+    await the.advance(0);
+    expect(the.told).toEqual(['call-ended > O4@other']);
+    await the.store.delete(one);
+    await the.store.delete(two);
+    await the.advance(500);
+    expect(the.told).toEqual(['call-ended > O4@other', 'call-ended > O4@other']);
+    the.connect('O5@other');
     await the.advance(500);
     expect(the.told).toHaveLength(2);
   });

@@ -3,6 +3,7 @@
 import type { SocketRef, UserId } from '../base/ids.js';
 import { sameSocket } from '../base/ids.js';
 import { Unavailable } from '../base/unavailable.js';
+import { holderOf } from '../call/change.js';
 import type { CallKey, Role, Session } from '../call/session.js';
 import type { Kept } from '../store/store.js';
 import type { CallsDeps, Make } from './calls.js';
@@ -55,7 +56,12 @@ export class Holds {
     const { store, calls, clock, signals } = this.#deps;
     try {
       const sessions = await store.bySocket(socket);
-      const held: Make = (now) => now && { type: 'hold', socket, until: clock.now() + HELD_MS };
+      const held: Make = async (now) => {
+        const role = now && holderOf(now, socket);
+        if (!now || !role) return null;
+        const beside = await this.#sockets(now, now.users[role]);
+        return { type: 'hold', socket, until: clock.now() + HELD_MS, beside };
+      };
       await Promise.all(sessions.map((session) => calls.apply(session, held)));
       return sessions.length > 0;
     } catch (error) {
@@ -66,7 +72,8 @@ export class Holds {
 
   /**
    * The call is over while a seat of it was held, so that nothing can be kept with it any more: its user's next socket hears of it, as
-   * long as the seat would have been held. Sockets that the user has already hear it at once.
+   * long as the seat would have been held. It may be there already; devices that were there beside it hear nothing of a call that is not
+   * theirs.
    */
   owe(session: Session, role: Role, message: Kept): void {
     const until = session.held?.[role];
@@ -76,25 +83,27 @@ export class Holds {
       return;
     }
     this.#owed++;
-    this.#watch(session, session.users[role], session.seats[role], until, message)
+    this.#watch(session, role, until, message)
       .catch((error) => this.#deps.signals.internalError('the end of a call for a browser on the move', error))
       .finally(() => this.#owed--);
   }
 
-  async #watch(session: Session, user: UserId, seat: SocketRef | null, until: number, message: Kept): Promise<void> {
+  async #watch(session: Session, role: Role, until: number, message: Kept): Promise<void> {
     const { clock, store, calls } = this.#deps;
+    const user = session.users[role];
+    const seat = session.seats[role];
     const tell = calls.reach.tell.bind(calls.reach);
+    const beside = session.beside?.[role];
+    const old: readonly SocketRef[] = [...(seat ? [seat] : []), ...(beside ?? [])];
     let known = await this.#sockets(session, user);
-    if (known)
-      tell(
-        session,
-        known.filter((ref) => !seat || !sameSocket(ref, seat)),
-        message,
-      );
+    const there = known?.filter((ref) => !old.some((one) => sameSocket(one, ref))) ?? [];
+    if (there.length > 0) tell(session, there, message);
+    // Otherwise these may be devices that were there all the time.
+    if (there.length > 0 && beside) return;
     while (clock.now() < until) {
       await new Promise<void>((resolve) => clock.after(lookEachMs, () => resolve()));
       const now = await this.#sockets(session, user);
-      const before: readonly SocketRef[] = known ?? (seat ? [seat] : []);
+      const before = known ?? old;
       const fresh = now?.filter((ref) => !before.some((one) => sameSocket(one, ref))) ?? [];
       known = now ?? known;
       if (fresh.length === 0) continue;

@@ -99,6 +99,7 @@ const FIELDS: Readonly<Record<keyof Session, Check>> = {
   seats: (value) => isRecord(value) && isSocket(value.offerer) && (value.answerer === null || isSocket(value.answerer)),
   lost: perRole((value) => CAUSES.has(value)),
   held: orAbsent(perRole(isCount)),
+  beside: orAbsent(perRole((value) => Array.isArray(value) && value.every(isSocket))),
   moved: orAbsent(perRole((value) => value === true)),
   waitsForBoth: orAbsent((value) => value === true),
   offeredBy: (value) => value === null || isRole(value),
