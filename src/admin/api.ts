@@ -1,6 +1,6 @@
 // The admin API's JSON, as types: what `http` answers, the command line reads and the dashboard shows. openapi.yaml says the
 // same for everybody else, and a test holds both to it. Times are ISO 8601 UTC; rates are per second; shares 0 to 1.
-import type { GuardState } from '../control/guard.js';
+import type { GuardState } from '../control/guarded.js';
 import type { Difference, RouteVersion } from '../routing/change.js';
 import type { GroupRoute, GuardLimits, NamespaceRoutes } from '../routing/route.js';
 import type { LiveCall, LiveCounts, TimelineEntry } from '../signaling/live.js';
