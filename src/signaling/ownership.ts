@@ -83,11 +83,14 @@ export class Ownership {
     const opens = event.name === 'call-offer';
     if (this.claims.has(k, opens) || this.accepting.has(k)) return null;
     if (!opens && this.#isOver(k, event.name)) return null;
-    if (event.name === 'ice-candidate' && this.#asking.last(k) !== null) return null;
+    const begins = (): Wanted['path'] => routes().wants(key.ns, 'call-offer', key.conversationId, user).path;
+    const said = event.name === 'ice-candidate' ? this.#asking.last(k) : null;
+    // Where calls begin on the new path one may have begun meanwhile, on instances that have nothing to tell this one.
+    if (said === 'unanswered' || (said === 'nothing' && begins() === 'legacy')) return null;
     const { liveness } = cluster;
     if (!liveness.mayAct() || !liveness.well() || this.#quiet.in(key.ns)) return null;
     if (!opens) return 'look';
-    if (routes().wants(key.ns, event.name, key.conversationId, user).path === 'new') return null;
+    if (begins() === 'new') return null;
     return 'refusal' in readCommand('call-offer', event.args) ? null : 'claim';
   }
 

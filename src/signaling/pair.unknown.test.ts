@@ -93,6 +93,18 @@ describe('the end of a call that this instance does not know, from a device that
   });
 });
 
+it('refuses an outsider whose candidate came before the call, too, on an instance that no party is on', async () => {
+  const { a, b } = two;
+  bob.drop();
+  const here = a.connect('bob', 'bob-2');
+  const carol = b.connect('carol', 'carol-1');
+  await present(two, alice, here, carol);
+  expect(await acked(carol.emit('ice-candidate', { iceCandidate: 'before' }))).toEqual({ ok: true });
+  expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
+  const refused = { ok: false, error: 'Not a participant' };
+  expect(await acked(carol.emit('ice-candidate', { iceCandidate: 'in it' }))).toEqual(refused);
+});
+
 describe('an offer that the table gives to the legacy, while Redis is away', () => {
   it('goes there although a call rang here that another device has answered, and that is over', async () => {
     const { a, b } = two;
