@@ -35,7 +35,8 @@ it('does not use database 0 in the place of one that is not there, and uses that
     ];
     expect(said[0]).toMatchObject({ sent: false, message: expect.stringMatching(/it has no database 2 /) });
   }
-  expect(performance.now() - started).toBeLessThan(5_000);
+  // Six answers, none later than a command's second and what a busy machine adds; it waits for the database with none of them.
+  expect(performance.now() - started).toBeLessThan(9_000);
   expect(redis.told).toEqual([[false, expect.stringMatching(/it has no database 2 .*--redis-prefix/)]]);
   expect(await one.ask('DBSIZE')).toBe(0);
   const there = await connect(`${one.url}/1`);
