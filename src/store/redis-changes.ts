@@ -33,6 +33,7 @@ export interface ChangeParts {
   id(): InstanceId;
   isLivingId(id: InstanceId): boolean;
   unreadable(key: string, why: string): void;
+  failed(error: unknown): void;
   /** Redis lost what it had, and gets everything again. */
   restoring(): boolean;
 }
@@ -84,6 +85,32 @@ export function redisChanges(parts: ChangeParts): Changes {
     return behind && (await changes.restore(last && last.version > before.version ? last : before)) ? true : now;
   }
 
+  /** No index has that call any more. */
+  function over(session: Session, instances: readonly string[], wasAwaited: boolean, what = 'left'): void {
+    tidying.run(`${what} ${session.callId}`, () => index.after(session, instances, wasAwaited));
+  }
+
+  /**
+   * The index got a seat here that came to nothing. Only at once, in order with what this instance asks next, which may be for a seat of
+   * the same call: what Redis does not hear of now, the index's own tidying takes out.
+   */
+  function unseated(session: Session, seatOf: InstanceId | undefined): void {
+    if (seatOf === undefined) return;
+    index.unseat(seatOf, { key: session, callId: session.callId }).catch((error) => {
+      if (!(error instanceof RedisAway)) parts.failed(error);
+    });
+  }
+
+  /** It could not be written again, since another was there: that is a later one of the same call, or that call is over. */
+  async function late(session: Session, seatOf: InstanceId | undefined): Promise<void> {
+    const now = await call.get(session).catch((error) => {
+      if (error instanceof Unreadable) return session; // whoever asks for it next meets that
+      throw error;
+    });
+    if (now?.callId !== session.callId) await index.after(session, [parts.id()], flag(session) === '1');
+    else if (!known.isSeated(now)) unseated(session, seatOf);
+  }
+
   const changes: Changes = {
     async create(session) {
       const op = operation();
@@ -94,8 +121,7 @@ export function redisChanges(parts: ChangeParts): Changes {
         known.indexed(session, id);
       };
       // The indexes were written before it.
-      const unmade = (): void =>
-        tidying.run(`unmade ${session.callId}`, () => index.after(session, [id], flag(session) === '1'));
+      const unmade = (): void => over(session, [id], flag(session) === '1');
       const dead: string[] = [];
       const write = (): Promise<string[]> =>
         indexed(index.before(null, session, unindexed(session)), () =>
@@ -126,7 +152,10 @@ export function redisChanges(parts: ChangeParts): Changes {
         const [word, ...rest] = answer;
         if (word === 'done' || word === 'ended') {
           made();
-          if (word === 'ended') known.ended(session, session.callId);
+          if (word === 'ended') {
+            known.ended(session, session.callId);
+            unmade();
+          }
           return { created: true, session, claimed: false };
         }
         if (word === 'claimed') {
@@ -147,14 +176,18 @@ export function redisChanges(parts: ChangeParts): Changes {
       const op = operation();
       const keys = call.keys(before);
       const id = parts.id();
+      const seatOf = unindexed(after);
+      let isIndexed = false;
       const released = ROLES.filter((role) => before.held?.[role] !== undefined && after.held?.[role] === undefined);
       const made = (): void => {
         known.inForce(after);
         known.indexed(after, id);
       };
       const answer = await trying.run(
-        () =>
-          indexed(index.before(before, after, unindexed(after)), () =>
+        () => {
+          const indexes = index.before(before, after, seatOf);
+          isIndexed ||= indexes.length > 0;
+          return indexed(indexes, () =>
             call.run(
               scripts.replace,
               before,
@@ -164,19 +197,27 @@ export function redisChanges(parts: ChangeParts): Changes {
                 ...[FORMAT, held(after), instanceOf(after), flag(after), TTL, letters(released)],
               ],
             ),
-          ),
+          );
+        },
         call.settle(before, op, (done, items) => {
           if (done) made();
+          else unseated(before, seatOf);
           return done && items.length > 0 ? { kept: keptOf(items) } : done;
         }),
       );
       const [word, format, text, ...items] = answer;
       if (word === 'ended') {
         known.ended(before, before.callId);
+        // A repeat has put it into the indexes again.
+        if (isIndexed) over(before, [id], true);
         return { replaced: true, session: null };
       }
       if (word !== 'done') {
         const now = await caughtUp(before, answer);
+        if (now !== true && isIndexed) {
+          if (word === 'over' || (now && now.callId !== before.callId)) over(before, [id], true);
+          else if (!now || !known.isSeated(now)) unseated(before, seatOf);
+        }
         return now === true ? changes.replace(before, after) : { replaced: false, session: now };
       }
       made();
@@ -208,7 +249,7 @@ export function redisChanges(parts: ChangeParts): Changes {
       }
       known.ended(before, before.callId);
       const lines = instances.split('\n').filter((line) => line !== '');
-      tidying.run(`over ${before.callId}`, () => index.after(before, lines, wasAwaited === '1'));
+      over(before, lines, wasAwaited === '1', 'over');
       return { deleted: true, session: null };
     },
 
@@ -243,8 +284,8 @@ export function redisChanges(parts: ChangeParts): Changes {
         if (made === 'done' && seatOf !== undefined) known.indexed(session, seatOf);
         // Another instance knew a later one, or it is over.
         else if (made !== 'done') known.changed(session, session.callId, session.version + 1);
-        if (made === 'over')
-          tidying.run(`over ${session.callId}`, () => index.after(session, [parts.id()], flag(session) === '1'));
+        if (made === 'over') over(session, [parts.id()], flag(session) === '1');
+        else if (made !== 'done') tidying.run(`late ${session.callId}`, () => late(session, seatOf));
         return made === 'done';
       } catch (error) {
         // One call's trouble does not keep the others from coming back; whoever asks for it next meets it.

@@ -382,6 +382,42 @@ describe.each(await redisPlaces())('over $name', ({ start }) => {
       expect((await all.keys()).filter(({ key: name }) => name.includes(':due:')).length).toBeLessThanOrEqual(1);
     });
 
+    it('has a seat that another was quicker to take in the index of nobody else, at once', async () => {
+      const offered = call({ state: 'OFFERING', seats: { offerer: socket('a1', 1, at('a')), answerer: null } });
+      await a.store.create(offered);
+      const answers = [b, c].map(({ store, address }, i) =>
+        store.replace(
+          offered,
+          next(offered, {
+            state: 'CONNECTED',
+            seats: { ...offered.seats, answerer: socket('b1', 2 + i, address) },
+          }),
+        ),
+      );
+      const won = (await Promise.all(answers)).map(({ replaced }) => replaced);
+      expect(won.filter(Boolean)).toHaveLength(1);
+      const seated = () => Promise.all([a, b, c].map(async ({ store, id }) => keysOf(store.seatedAt(id))));
+      const conversation = [offered.conversationId];
+      await expect
+        .poll(seated, { timeout: 2_000 })
+        .toEqual([conversation, won[0] ? conversation : [], won[1] ? conversation : []]);
+    });
+
+    it('has a call that is over in no index, though somebody was about to change it', async () => {
+      const offered = call({ state: 'OFFERING', seats: { offerer: socket('a1', 1, at('a')), answerer: null } });
+      await a.store.create(offered);
+      await b.store.get(offered);
+      await a.store.delete(offered);
+      const answered = next(offered, {
+        state: 'CONNECTED',
+        since: offered.since - 60_000,
+        seats: { ...offered.seats, answerer: socket('b1', 2, at('b')) },
+      });
+      expect(await b.store.replace(offered, answered)).toEqual({ replaced: false, session: null });
+      const left = async () => (await all.keys()).map(({ key }) => key).filter((key) => /:(seats|due):/.test(key));
+      await expect.poll(left, { timeout: 2_000 }).toEqual([]);
+    });
+
     describe('after a loss', () => {
       it('writes again what it knows, where that is absent or older', async () => {
         const [one, two, three] = ['one', 'two', 'three'].map((id) =>

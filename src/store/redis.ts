@@ -47,12 +47,13 @@ export function redisSessionStore(options: RedisStoreOptions): SessionStore {
   const index = new RedisIndex(redis, dueAt, unreadable);
   const call = new RedisCall(redis, known);
   const trying = attempts(redis, mayAct);
-  const tidying = background(redis, (error) => options.signals?.internalError('the session store', error));
+  const failed = (error: unknown): void => options.signals?.internalError('the session store', error);
+  const tidying = background(redis, failed);
   const isLivingId = (one: InstanceId): boolean => options.isLivingId(one);
   /** How many times everything is being written again. */
   let restoring = 0;
   const changes = redisChanges({
-    ...{ redis, call, known, index, trying, tidying, id, isLivingId, unreadable },
+    ...{ redis, call, known, index, trying, tidying, id, isLivingId, unreadable, failed },
     restoring: () => restoring > 0,
   });
   const claims = redisClaims({ redis, call, trying, tidying, id, now: options.now ?? Date.now });
