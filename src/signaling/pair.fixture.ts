@@ -51,6 +51,8 @@ export interface Instance {
   readonly toLegacy: string[];
   /** The next calls of that method answer this, or throw it; `ticket`: tickets are not cached, and are asked for. */
   readonly breaks: Map<string, (made: () => Promise<unknown>) => Promise<unknown>>;
+  /** Calls of that method wait, until the returned function is called. */
+  hangs(method: string): () => void;
   /** Whether its lease is over, and Redis away, as far as it can tell. */
   away: boolean;
   connect(user: string | undefined, id: string): Browser;
@@ -186,6 +188,15 @@ export async function start(url: string, prefix: string, name: string, routes = 
     asked,
     toLegacy,
     breaks,
+    hangs(method) {
+      let go!: () => void;
+      const slow = new Promise<void>((resolve) => (go = resolve));
+      breaks.set(method, (make) => slow.then(make));
+      return () => {
+        breaks.delete(method);
+        go();
+      };
+    },
     get away() {
       return state.away;
     },

@@ -42,7 +42,7 @@ describe('a store that does not answer', () => {
   it('has whatever waits behind a change refused within two seconds of its own coming', async () => {
     const { a } = two;
     const { alice, bob } = await connected(two);
-    a.breaks.set('replace', () => new Promise(() => undefined));
+    const go = a.hangs('replace');
     const started = performance.now();
     const asked = [
       alice.emit('call-renegotiate-offer', { offer: 'again' }),
@@ -52,6 +52,8 @@ describe('a store that does not answer', () => {
     expect(await Promise.all(asked.map(acked))).toEqual(asked.map(() => unavailable));
     expect(performance.now() - started).toBeLessThan(2_000);
     expect(bob.names).toEqual(['call-offer']);
+    go();
+    await hears(bob, 'call-offer', 'call-renegotiate-offer');
   });
 
   it('has it refused as soon where the change is not of its own making', async () => {
@@ -61,9 +63,7 @@ describe('a store that does not answer', () => {
     await present(two, alice, bob);
     expect(await acked(alice.emit('call-offer', offer))).toEqual({ ok: true });
     expect(await acked(bob.emit('call-answer', { answer: 'yes' }))).toEqual([]);
-    let go!: () => void;
-    const slow = new Promise<void>((resolve) => (go = resolve));
-    a.breaks.set('replace', (make) => slow.then(make));
+    const go = a.hangs('replace');
     bob.drop();
     await expect.poll(() => a.asked.filter((what) => what === 'replace')).toHaveLength(2);
     const started = performance.now();
@@ -71,7 +71,6 @@ describe('a store that does not answer', () => {
     const asked = [...candidates, alice.emit('call-end')];
     expect(await Promise.all(asked.map(acked))).toEqual(asked.map(() => unavailable));
     expect(performance.now() - started).toBeLessThan(2_000);
-    a.breaks.clear();
     go();
     await expect.poll(() => alice.names).toContain('call-peer-disconnected');
     expect(await acked(alice.emit('call-end'))).toEqual({ ok: true });
@@ -79,14 +78,17 @@ describe('a store that does not answer', () => {
 
   it('has it refused at once where this instance may not act', async () => {
     const { a } = two;
-    const { alice } = await connected(two);
-    a.breaks.set('replace', () => new Promise(() => undefined));
+    const { alice, bob } = await connected(two);
+    const go = a.hangs('replace');
     alice.emit('call-renegotiate-offer', { offer: 'again' });
     a.away = true;
     const tablet = a.connect('alice', 'alice-2');
     const started = performance.now();
     expect(await acked(tablet.emit('call-end'))).toEqual(unavailable);
     expect(performance.now() - started).toBeLessThan(500);
+    a.away = false;
+    go();
+    await hears(bob, 'call-offer', 'call-renegotiate-offer');
   });
 
   it('refuses nothing that only waits behind an offer whose ticket takes its time', async () => {
