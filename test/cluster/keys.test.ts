@@ -1,7 +1,7 @@
 // What calls leave in Redis: nothing once they are over, and not a key without a time to live while they are not.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { until } from '../harness.js';
-import { type Bed, callsAre, conversationOf, type Instance, inCall, startBed } from './bed.js';
+import { type Bed, callsAre, conversationOf, heard, type Instance, inCall, startBed } from './bed.js';
 
 let bed: Bed;
 beforeEach(async () => {
@@ -88,6 +88,46 @@ describe('keys', () => {
       expect(ms).toBeLessThanOrEqual(60_000);
     }
     expect(await withoutTtl()).toEqual([]);
+  }, 60_000);
+
+  it('none are left behind by devices that answer and call at once on two instances', async () => {
+    const [one, two] = bed.instances as [Instance, Instance];
+    const pairs = 6;
+    const rounds = 6;
+    let answered = 0;
+    await Promise.all(
+      Array.from({ length: pairs }, async (_, n) => {
+        const [a, b1, b2] = await Promise.all([
+          bed.on(n % 2 ? one : two, `c${n}a`),
+          bed.on(one, `c${n}b`),
+          bed.on(two, `c${n}b`),
+        ]);
+        const conversationId = conversationOf(a, b1);
+        for (let k = 0; k < rounds; k++) {
+          await Promise.all([
+            a.ask('call-offer', { conversationId, offer: `a${k}` }),
+            k % 2 && b2.ask('call-offer', { conversationId, offer: `b${k}` }),
+          ]);
+          await Promise.all([b1, b2].map((b, i) => b.ask('call-answer', { conversationId, answer: `${i} ${k}` })));
+          await Promise.all([a, b1, b2].map((who) => who.ask('call-end', { conversationId })));
+        }
+        answered += heard(a).filter((event) => event === 'call-answer').length;
+      }),
+    );
+    expect(answered).toBeGreaterThanOrEqual((pairs * rounds) / 2);
+    await callsAre(bed.instances, {});
+    const ofCalls = new Set(['awaiting', 'claim', 'due', 'kept-a', 'kept-o', 'seats', 'session']);
+    let left: string[] = [];
+    await until(
+      async () => {
+        left = (await keys()).filter((key) => ofCalls.has(kindOf(key)));
+        return left.length === 0;
+      },
+      'nothing is left of calls',
+      5_000,
+    ).catch((error: Error) => {
+      throw new Error(`${error.message}: ${left.join(' ')}`);
+    });
   }, 60_000);
 });
 
