@@ -108,3 +108,15 @@ export interface RouteControl {
   onChange(listener: (version: RouteVersion) => void): () => void;
   close(): Promise<void>;
 }
+
+/** The routes file, where there is one. */
+export interface Followed {
+  /** Of the text that was last taken over, or last overruled; each version says it. */
+  readonly hash: string | undefined;
+  readonly problems: readonly string[];
+  overrule(): boolean;
+  /** A version is in force, of a log that several instances share: what its file said counts for all of them. */
+  adopted(version: RouteVersion): void;
+  /** The log that was to begin with this file's table was begun by others. */
+  yielded(control: RouteControl, seen: (hash: string) => boolean): void;
+}

@@ -4,8 +4,7 @@ import type { Clock, Timer } from '../base/clock.js';
 import type { RouteVersion } from '../routing/change.js';
 import type { RouteTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import type { RouteControl } from './control.js';
-import type { Followed } from './versions.js';
+import type { Followed, RouteControl } from './control.js';
 
 export interface ReadFile {
   readonly table: RouteTable;

@@ -6,9 +6,19 @@ import type { RouteTable } from '../routing/route.js';
 import { MOST_CHARACTERS, MOST_IN_MEMORY } from './file-log.js';
 
 export class History {
+  /** The highest number in the log; over the newest version's only where that one could not be understood. */
+  last = 0;
   readonly #versions: RouteVersion[] = [];
   readonly #sizes: number[] = [];
   #characters = 0;
+
+  /** Found in the log, or written to it. False: it was there before. */
+  logged(version: RouteVersion): boolean {
+    if (version.version <= this.last) return false;
+    this.last = version.version;
+    this.push(version);
+    return true;
+  }
 
   push(version: RouteVersion): void {
     const previous = this.#versions.at(-1);

@@ -1,6 +1,7 @@
-// A version that is in force and not in the log yet: what it is once others have written to the log. Knows no log.
+// Versions that are in force, or were, and not in the log yet; and what one is once others have written to the log. Knows no log.
 import { type Change, plan, type RouteVersion } from '../routing/change.js';
 import type { RouteTable } from '../routing/route.js';
+import type { Signals } from '../telemetry/signals.js';
 import { known, same } from './history.js';
 
 export interface Pending {
@@ -14,6 +15,59 @@ export interface Pending {
   yielded?: true;
   /** Not needed any more: the newest version of the log says the same. */
   dropped?: true;
+}
+
+/** Operators and the guard together make a few changes a minute. */
+const MOST_PENDING = 256;
+
+/** In the order in which they are written; the last one is in force. */
+export class PendingVersions {
+  #all: Pending[] = [];
+  readonly #signals: Pick<Signals, 'bound'>;
+
+  constructor(signals: Pick<Signals, 'bound'>) {
+    this.#signals = signals;
+  }
+
+  get size(): number {
+    return this.#all.length;
+  }
+
+  get first(): Pending | undefined {
+    return this.#all[0];
+  }
+
+  get last(): Pending | undefined {
+    return this.#all.at(-1);
+  }
+
+  /** Oldest first. */
+  get versions(): RouteVersion[] {
+    return this.#all.map(({ version }) => version);
+  }
+
+  find(one: (pending: Pending) => boolean): Pending | undefined {
+    return this.#all.find(one);
+  }
+
+  /** Over the bound the oldest one is given up. */
+  add(pending: Pending): void {
+    this.#all.push(pending);
+    if (this.#all.length <= MOST_PENDING) return;
+    this.#all.shift();
+    this.#signals.bound('pending-route-versions', { most: MOST_PENDING });
+  }
+
+  /** It waits no longer. */
+  written(pending: Pending): void {
+    pending.written = true;
+    this.#all = this.#all.filter((one) => one !== pending);
+  }
+
+  /** Others have appended to the log. */
+  overtake(): void {
+    for (const pending of this.#all) pending.overtaken = true;
+  }
 }
 
 export const pendingOf = (change: Change, version: RouteVersion, table: RouteTable): Pending => ({

@@ -17,6 +17,22 @@ export class Turns {
     return done;
   }
 
+  /** As `run`, but `late` is answered after `ms` milliseconds; what has not begun by then never does. */
+  runWithin<T, L>(clock: Clock, ms: number, work: () => Promise<T>, late: (begun: boolean) => L): Promise<T | L> {
+    let begun = false;
+    let givenUp: { readonly answer: L } | undefined;
+    const done = this.run(async (): Promise<T | L> => {
+      if (givenUp) return givenUp.answer;
+      begun = true;
+      return work();
+    });
+    return within(clock, ms, done, () => {
+      const answer = late(begun);
+      if (!begun) givenUp = { answer };
+      return answer;
+    });
+  }
+
   /** All that have begun or wait are done. */
   get idle(): Promise<unknown> {
     return this.#last;

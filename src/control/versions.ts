@@ -5,12 +5,13 @@ import type { Clock, Timer } from '../base/clock.js';
 import { type Change, type Planned, plan, type RouteVersion } from '../routing/change.js';
 import type { RouteTable } from '../routing/route.js';
 import type { Signals } from '../telemetry/signals.js';
-import type { Author, LogFollower, Outcome, RouteControl, RouteLog } from './control.js';
+import type { Author, Followed, LogFollower, Outcome, RouteControl, RouteLog } from './control.js';
 import { History, known, same } from './history.js';
 import { InForce, type Listener } from './in-force.js';
+import { LogHealth } from './log-health.js';
 import { reconciled } from './lost.js';
-import { Past, reasonOf } from './past.js';
-import { type Pending, pendingOf, rebased } from './pending.js';
+import { Past } from './past.js';
+import { type Pending, PendingVersions, pendingOf, rebased } from './pending.js';
 import { Turns, within } from './turns.js';
 
 export interface VersionsOptions {
@@ -24,17 +25,6 @@ export interface VersionsOptions {
   readonly followed?: Followed | undefined;
 }
 
-export interface Followed {
-  /** Of the text that was last taken over, or last overruled; each version says it. */
-  readonly hash: string | undefined;
-  readonly problems: readonly string[];
-  overrule(): boolean;
-  /** A version is in force, of a log that several instances share: what its file said counts for all of them. */
-  adopted(version: RouteVersion): void;
-  /** The log that was to begin with this file's table was begun by others. */
-  yielded(control: RouteControl, seen: (hash: string) => boolean): void;
-}
-
 /** A log that takes longer is told as one that can't be written; what it was given may still come to be. */
 const LOG_MS = 5_000;
 /** The red switch is in force already; its author only waits to hear whether it is written. */
@@ -42,26 +32,20 @@ const URGENT_LOG_MS = 2_000;
 const RETRY_MS = 1_000;
 /** Operators and the guard together make a few changes a minute. */
 const MOST_WAITING = 64;
-const MOST_PENDING = 256;
 /** Others append at most as fast as disks sync; who loses this often in a row is told so. */
 const MOST_RACES = 8;
 
 export class Versions implements RouteControl {
-  problem: string | null = null;
-  /** The problem without the mend: what is in force already waits for no operator. */
-  #cause: string | null = null;
   readonly #log: RouteLog;
   readonly #followed: VersionsOptions['followed'];
   readonly #signals: VersionsOptions['signals'];
   readonly #clock: Clock;
   readonly #history = new History();
   readonly #past: Past;
+  readonly #health: LogHealth;
   readonly #now: InForce;
   readonly #closing: (() => unknown)[] = [];
-  /** The highest number in the log. */
-  #last: number;
-  /** Oldest first; the last one is in force. */
-  #pending: Pending[] = [];
+  readonly #pending: PendingVersions;
   /** Grows with each change that was in force before it was written: whatever asked before it has lost. */
   #epoch = 0;
   readonly #turns = new Turns();
@@ -76,11 +60,12 @@ export class Versions implements RouteControl {
     this.#followed = followed;
     this.#signals = signals;
     this.#clock = clock;
-    this.#last = last;
+    this.#history.last = last;
     this.#now = new InForce(signals);
+    this.#health = new LogHealth(log, signals);
     for (const version of versions) this.#history.push(version);
-    const pending = () => this.#pending.map(({ version }) => version);
-    this.#past = new Past({ log, history: this.#history, signals, pending });
+    this.#pending = new PendingVersions(signals);
+    this.#past = new Past({ log, history: this.#history, signals, pending: () => this.#pending.versions });
   }
 
   get table(): RouteTable {
@@ -89,6 +74,10 @@ export class Versions implements RouteControl {
 
   get current(): RouteVersion {
     return this.#now.version;
+  }
+
+  get problem(): string | null {
+    return this.#health.problem;
   }
 
   get where(): string | null {
@@ -142,17 +131,9 @@ export class Versions implements RouteControl {
       };
     }
     const epoch = this.#epoch;
-    let state: 'waits' | 'runs' | 'given up' = 'waits';
-    const work = this.#turns.run(async (): Promise<Outcome> => {
-      if (state === 'given up') return this.#unwritable();
-      state = 'runs';
-      return this.#ordinary(change, author, epoch);
-    });
-    const outcome = await within(this.#clock, LOG_MS, work, () => {
-      const begun = state === 'runs';
-      if (!begun) state = 'given up';
-      return this.#silent(begun);
-    });
+    const work = () => this.#ordinary(change, author, epoch);
+    const late = (begun: boolean) => this.#health.silent(LOG_MS, begun);
+    const outcome = await this.#turns.runWithin(this.#clock, LOG_MS, work, late);
     return outcome.kind === 'applied' ? { ...outcome, confirmed: await this.#confirmed(outcome.version) } : outcome;
   }
 
@@ -182,11 +163,12 @@ export class Versions implements RouteControl {
   async #ordinary(change: Change, author: Author, epoch: number): Promise<Outcome> {
     for (let races = 0; races < MOST_RACES; races++) {
       if (epoch !== this.#epoch) return { kind: 'conflict', current: this.current };
-      if (this.#pending.length > 0 && !(await this.#flush())) return this.#unwritable();
+      if (this.#pending.size > 0 && !(await this.#flush())) return this.#health.unwritable();
       if (author.ifVersion !== undefined && author.ifVersion !== this.current.version) {
         return { kind: 'conflict', current: this.current };
       }
-      if (this.#shared && this.#last > (this.#history.newest?.version ?? 0)) return this.#foreign();
+      if (this.#shared && this.#history.last > (this.#history.newest?.version ?? 0))
+        return this.#health.foreign(this.#history.last);
       const planned = this.#planned(change, undefined);
       if (!planned.ok) return { kind: 'refused', problems: planned.problems };
       if (same(planned.table, this.table)) {
@@ -195,7 +177,7 @@ export class Versions implements RouteControl {
       }
       const version = this.#next(change, author, planned.table);
       const appended = await this.#append(version, true);
-      if (appended === 'failed') return this.#unwritable();
+      if (appended === 'failed') return this.#health.unwritable();
       if (appended === 'unknown') return { kind: 'unwritable', problem: this.problem ?? '', begun: true };
       if (appended === 'conflict') {
         if (author.ifVersion !== undefined) return { kind: 'conflict', current: this.current };
@@ -210,29 +192,13 @@ export class Versions implements RouteControl {
     return { kind: 'conflict', current: this.current };
   }
 
-  /** The log neither takes it nor refuses. What it was given by then is made once it is written, which nobody can tell now. */
-  #silent(begun: boolean): Unwritable {
-    this.#fails(`has not answered within ${LOG_MS / 1000} s`, 'see to its disk, or name another with --routes-log');
-    return begun ? { ...this.#unwritable(), begun } : this.#unwritable();
-  }
-
-  /** What is in force elsewhere can't be understood here, so nothing can be made from it. */
-  #foreign(): Outcome {
-    const problem = `the log ${this.where} holds version ${this.#last}, which this sigfig can't understand; change routes on an instance that does, or upgrade this one`;
-    return { kind: 'unwritable', problem };
-  }
-
-  #unwritable(): Unwritable {
-    return { kind: 'unwritable', problem: this.problem ?? `the log ${this.where} can't be written` };
-  }
-
   // ---- in force at once, in the log as soon as it can be
 
   async #urgent(change: Change, author: Author): Promise<Outcome> {
     const planned = this.#planned(change, change.kind === 'rollback' ? await this.#past.target(change) : undefined);
     if (!planned.ok) return { kind: 'refused', problems: planned.problems };
     const overruled = this.#followed?.overrule() ?? false;
-    const idle = this.#turns.waiting === 0 && this.#pending.length === 0 && !overruled;
+    const idle = this.#turns.waiting === 0 && this.#pending.size === 0 && !overruled;
     if (idle && same(planned.table, this.table)) {
       if (await this.#newest()) return { kind: 'unchanged', version: this.current };
       return this.#urgent(change, author);
@@ -244,9 +210,7 @@ export class Versions implements RouteControl {
       kind: 'applied',
       version: pending.version,
       confirmed: await this.#confirmed(pending.version),
-      unwritten: pending.written
-        ? null
-        : ((this.problem && this.#cause) ?? `the log ${this.where} has not answered yet`),
+      unwritten: pending.written ? null : this.#health.unwritten,
     };
   }
 
@@ -262,11 +226,7 @@ export class Versions implements RouteControl {
   async #ahead(change: Change, version: RouteVersion, table: RouteTable): Promise<Pending> {
     this.#epoch++;
     const pending = pendingOf(change, version, table);
-    this.#pending.push(pending);
-    if (this.#pending.length > MOST_PENDING) {
-      this.#pending.shift();
-      this.#signals.bound('pending-route-versions', { most: MOST_PENDING });
-    }
+    this.#pending.add(pending);
     this.#inForce(version, table);
     const flushed = this.#turns.run(() => this.#flush());
     await within(this.#clock, URGENT_LOG_MS, flushed, () => false);
@@ -275,8 +235,8 @@ export class Versions implements RouteControl {
 
   /** Writes what is pending, oldest first, behind whatever the log holds by now. False: it can't be written. */
   async #flush(): Promise<boolean> {
-    for (let races = 0; this.#pending.length > 0; ) {
-      const [pending] = this.#pending as [Pending];
+    let races = 0;
+    for (let pending = this.#pending.first; pending; pending = this.#pending.first) {
       if (!this.#rebase(pending)) continue;
       const appended = await this.#append(pending.version, false);
       if (appended === 'conflict' && ++races < MOST_RACES) continue;
@@ -284,20 +244,15 @@ export class Versions implements RouteControl {
         this.#tryLater();
         return false;
       }
-      this.#written(pending);
+      this.#pending.written(pending);
     }
     return true;
-  }
-
-  #written(pending: Pending): void {
-    pending.written = true;
-    this.#pending = this.#pending.filter((one) => one !== pending);
   }
 
   /** Somebody else has begun this log. */
   #yield(start: Pending): void {
     start.yielded = true;
-    this.#written(start);
+    this.#pending.written(start);
     this.#resumeLog();
     if (this.#shared) this.#followed?.yielded(this, (hash) => this.seen(hash));
   }
@@ -305,23 +260,23 @@ export class Versions implements RouteControl {
   /** What the log says is in force, unless something is pending. */
   #resumeLog(): void {
     const newest = this.#history.newest;
-    if (newest && this.#pending.length === 0) this.#inForce(newest, known(newest));
+    if (newest && this.#pending.size === 0) this.#inForce(newest, known(newest));
   }
 
   /** Gives what is pending its number, and what it starts from, behind the newest version of the log. False: it is not needed. */
   #rebase(pending: Pending): boolean {
     const base = this.#history.newest;
     const { version } = pending.version;
-    const next = rebased(pending, base, version > this.#last ? version : this.#free(), this.#shared);
+    const next = rebased(pending, base, version > this.#history.last ? version : this.#free(), this.#shared);
     if (!next) {
-      this.#written(pending);
+      this.#pending.written(pending);
       pending.dropped = true;
       this.#resumeLog();
       return false;
     }
     this.#now.told = Math.max(this.#now.told, next.version.version);
     Object.assign(pending, next);
-    if (this.#pending.at(-1) !== pending) return true;
+    if (this.#pending.last !== pending) return true;
     if (next.version.version !== version || !same(next.table, this.table)) this.#inForce(next.version, next.table);
     else this.#now.says(next.version);
     return true;
@@ -332,50 +287,34 @@ export class Versions implements RouteControl {
   async #append(version: RouteVersion, ordinary: boolean): Promise<'written' | 'conflict' | 'failed' | 'unknown'> {
     this.#writing = ordinary ? version.version : 0;
     try {
-      const { conflict } = await this.#log.append(version, this.#last);
+      const { conflict } = await this.#log.append(version, this.#history.last);
       // It is well once nothing waits for it behind this one.
-      if (this.#pending.length <= 1) this.problem = null;
+      if (this.#pending.size <= 1) this.#health.problem = null;
       if (!conflict) {
-        this.#logged(version);
+        this.#history.logged(version);
         return 'written';
       }
       this.#theirs(conflict);
       return 'conflict';
     } catch (error) {
-      const mend = 'make room or make it writable, or name another with --routes-log';
-      this.#fails(`can't be written (${reasonOf(error)})`, mend);
-      return error instanceof Error && 'sent' in error && error.sent === true ? 'unknown' : 'failed';
+      return this.#health.refuses(error);
     } finally {
       this.#writing = 0;
     }
   }
 
-  /** `mend`: what can be done about it where the log has no words of its own. */
-  #fails(what: string, mend: string): void {
-    this.#cause = `the log ${this.where} ${what}`;
-    this.problem = `${this.#cause}; ${this.#log.mend ?? mend}`;
-    this.#signals.routesLog(this.problem);
-  }
-
-  #logged(version: RouteVersion): boolean {
-    if (version.version <= this.#last) return false;
-    this.#last = version.version;
-    this.#history.push(version);
-    return true;
-  }
-
   /** Found in the log, oldest first: each is in force, one after the other, unless something of ours is that waits for the log. */
   #theirs(versions: readonly RouteVersion[]): void {
     for (const version of versions) {
-      if (!this.#logged(version)) continue;
+      if (!this.#history.logged(version)) continue;
       // Ours after all: it was written, and the answer was lost.
       const own = this.#pending.find((pending) => isDeepStrictEqual(pending.version, version));
       if (own) {
-        this.#written(own);
+        this.#pending.written(own);
         continue;
       }
-      for (const pending of this.#pending) pending.overtaken = true;
-      if (this.#pending.length === 0) this.#inForce(version, known(version));
+      this.#pending.overtake();
+      if (this.#pending.size === 0) this.#inForce(version, known(version));
     }
     const start = this.#pending.find(({ change }) => change.kind === 'start');
     if (start?.overtaken) this.#yield(start);
@@ -385,20 +324,20 @@ export class Versions implements RouteControl {
     appended: ({ versions, last, problems }) => {
       for (const problem of problems) this.#signals.routesLog(problem);
       this.#theirs(versions);
-      this.#last = Math.max(this.#last, last);
-      if (this.#pending.length > 0) return 0;
-      this.problem = null;
+      this.#history.last = Math.max(this.#history.last, last);
+      if (this.#pending.size > 0) return 0;
+      this.#health.problem = null;
       return this.#history.newest?.version ?? 0;
     },
     replaced: ({ versions, last }) => {
       const { missing, history, again, told } = reconciled(this.#history.all(), versions, last);
       this.#history.reset(history);
-      this.#last = history.at(-1)?.version ?? last;
+      this.#history.last = history.at(-1)?.version ?? last;
       if (told !== null) this.#signals.routesLog(`the log ${this.where} ${told}`);
-      if (again && this.#pending.length === 0) {
+      if (again && this.#pending.size === 0) {
         this.#epoch++;
         const change = { kind: again.kind } as Change;
-        this.#pending.push({ ...pendingOf(change, again, known(again)), overtaken: true });
+        this.#pending.add({ ...pendingOf(change, again, known(again)), overtaken: true });
         this.#tryLater();
       } else if (missing.length === 0 && told !== null) this.#resumeLog();
       return missing;
@@ -433,7 +372,7 @@ export class Versions implements RouteControl {
 
   /** A number that no version has, had or may get. Those between are left out where what was to have them was not written. */
   #free(): number {
-    return Math.max(this.#last, this.#now.told, this.#writing) + 1;
+    return Math.max(this.#history.last, this.#now.told, this.#writing) + 1;
   }
 
   #next(change: Change, author: Author, table: RouteTable): RouteVersion {
@@ -453,8 +392,6 @@ export class Versions implements RouteControl {
     );
   }
 }
-
-type Unwritable = Extract<Outcome, { kind: 'unwritable' }>;
 
 /** A log that is this process's alone. */
 const HERE = { instances: 1, of: 1 } as const;
