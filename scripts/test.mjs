@@ -18,7 +18,7 @@ const bin = (name) => join(root, 'node_modules', name);
 const own = ['--without-browser', '--tests-only', '--without-cluster'];
 const withoutBrowser = process.argv.includes('--without-browser');
 const testsOnly = process.argv.includes('--tests-only');
-const left = process.argv.includes('--without-cluster') ? ['test/cluster/**', 'test/trouble/**'] : [];
+const withoutCluster = process.argv.includes('--without-cluster');
 const forVitest = process.argv.slice(2).filter((argument) => !own.includes(argument));
 
 const env = { ...process.env };
@@ -59,8 +59,9 @@ if (!testsOnly) {
   check('build', [join(root, 'scripts/build.mjs')]);
 }
 
-// The browser comes after the others, because encoding video wants the machine for itself.
+// One after the other: instances whose leases are seconds, and browsers that encode video, want the machine for themselves.
 const runs = [runVitest('unit-and-integration')];
+if (!withoutCluster) runs.push(runVitest('cluster'));
 if (!withoutBrowser) runs.push(runVitest('browser', ownNetwork()));
 if (!withoutBrowser && forVitest.length === 0) {
   const shared = redisOfParity();
@@ -143,7 +144,6 @@ function runVitest(project, enter = []) {
     ...enter,
     ...[process.execPath, bin('vitest/vitest.mjs'), 'run', '--project', project],
     ...['--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
-    ...left.flatMap((files) => ['--exclude', files]),
     ...(forVitest.length > 0 ? ['--passWithNoTests', ...forVitest] : []),
   ];
   try {
