@@ -1,7 +1,8 @@
 // What tests of calls across instances need: signaling services in one process, each with its own link to one real Redis, browsers
 // on either, and a legacy that only notes what it gets. What is asked of the store is counted, and can be made to fail.
 import { randomUUID } from 'node:crypto';
-import { expect } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
+import { type RedisServer, startRedis } from '../../test/redis/server.js';
 import { systemClock } from '../base/clock.js';
 import type { ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
 import type { Because, InboundEvent, Peer } from '../base/service.js';
@@ -71,6 +72,37 @@ export interface Instances {
   /** For the next test: nobody is connected, nothing is left or fails, and the conversation is another one. */
   reset(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** The same for all tests of a file, over a Redis of its own; anew for each test. */
+export function usePair(routes = callsNew): Instances & { readonly server: RedisServer } {
+  let server: RedisServer;
+  let two: Instances;
+  beforeAll(async () => {
+    server = await startRedis();
+    two = await pair(server.url, routes);
+  });
+  afterAll(async () => {
+    await two.close();
+    await server.close();
+  });
+  beforeEach(() => two.reset());
+  return {
+    get server() {
+      return server;
+    },
+    get a() {
+      return two.a;
+    },
+    get b() {
+      return two.b;
+    },
+    get prefix() {
+      return two.prefix;
+    },
+    reset: () => two.reset(),
+    close: () => two.close(),
+  };
 }
 
 export async function pair(url: string, routes = callsNew): Promise<Instances> {

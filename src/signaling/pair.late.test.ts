@@ -1,26 +1,15 @@
 // Changes of calls between two instances whose replies are lost: who asked was refused in time, and what was made all the same is told to
 // everybody else, once that is known, but for a call that began with it.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
 import { Unavailable } from '../base/unavailable.js';
 import { Holds } from './holds.js';
-import { acked, answer, connected, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+import { acked, answer, connected, hears, key, offer, present, usePair } from './pair.fixture.js';
 
 const unavailable = { ok: false, error: 'Signaling is unavailable, try again' };
 const lost = (made: Promise<boolean>): Unavailable => new Unavailable('the reply is lost', made);
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair();
 
 describe('a change whose reply is lost', () => {
   it('is refused in time, and told to the others once it is known to be made', async () => {

@@ -1,7 +1,6 @@
 // Seats that move between two instances, on purpose or not, while messages for them are on their way: each comes once, in order, and
 // what is decided in the meantime is decided on the call as it is.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
 import { Holds } from './holds.js';
 import {
@@ -12,23 +11,12 @@ import {
   fails,
   hears,
   type Instance,
-  type Instances,
   key,
-  pair,
   present,
+  usePair,
 } from './pair.fixture.js';
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair();
 
 const holding = ({ store, cluster, signals, signaling }: Instance): Holds =>
   new Holds({ store, cluster, signals, clock: systemClock, calls: signaling.calls });

@@ -1,36 +1,14 @@
 // Whose a call is, where the legacy and the new path meet on two instances: claims are seen everywhere, a race has one winner, and
 // where nobody can be asked the legacy goes on as if nothing happened.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import {
-  absent,
-  acked,
-  answer,
-  type Browser,
-  fails,
-  hears,
-  type Instances,
-  offer,
-  pair,
-  present,
-} from './pair.fixture.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { absent, acked, answer, type Browser, fails, hears, offer, present, usePair } from './pair.fixture.js';
 
 const toLegacy = 'namespaces: { /: { calls: legacy } }';
 
-let server: RedisServer;
-let two: Instances;
+const two = usePair();
 let alice: Browser;
 let bob: Browser;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
 beforeEach(async () => {
-  await two.reset();
   alice = two.a.connect('alice', 'alice-1');
   bob = two.b.connect('bob', 'bob-1');
   await present(two, alice, bob);

@@ -1,7 +1,6 @@
 // What comes late from another instance, of the call before or of before a rejoin: the wire names no call, so that a browser which is past
 // it must not hear it; and whoever is not past it still hears everything.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
 import type { Session } from '../call/session.js';
 import type { Message } from '../cluster/cluster.js';
@@ -14,24 +13,13 @@ import {
   fails,
   hears,
   type Instance,
-  type Instances,
   key,
   offer,
-  pair,
   present,
+  usePair,
 } from './pair.fixture.js';
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair();
 
 /** As if what that instance says of calls were on its way for long. Answers what lets all of it come, after which nothing waits. */
 function late(from: Instance, to: Instance): () => Promise<void> {

@@ -1,22 +1,11 @@
 // Relays of calls that the legacy owns, where its parties are on two instances: neither sees all that the legacy delivers, so those
 // relays are the legacy's, at once and in order.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import { acked, answer, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+import { describe, expect, it } from 'vitest';
+import { acked, answer, hears, key, offer, present, usePair } from './pair.fixture.js';
 
 const peeled = 'namespaces: { /: { ice-candidate: new, call-renegotiation: new } }';
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url, peeled);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair(peeled);
 
 const rings = () => ({ conversationId: key().conversationId, ...offer, fromUserId: 'alice' });
 

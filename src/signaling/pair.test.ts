@@ -1,19 +1,8 @@
 // Calls whose parties are on two instances: the order, the effects and the conflicts, over a real Redis.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import { acked, answer, connected, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+import { describe, expect, it } from 'vitest';
+import { acked, answer, connected, hears, key, offer, present, usePair } from './pair.fixture.js';
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair();
 
 describe('a call between two instances', () => {
   it('is offered, answered with the buffered candidates, renegotiated and ended', async () => {

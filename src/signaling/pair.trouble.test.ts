@@ -1,23 +1,12 @@
 // Calls between two instances while what they share is in trouble: a browser is answered within two seconds, what was made all the
 // same is told to everybody else, and nothing is lost that can be done later.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
+import { describe, expect, it } from 'vitest';
 import { tagOf } from '../redis/keys.js';
-import { acked, connected, fails, hears, type Instances, key, offer, pair, present } from './pair.fixture.js';
+import { acked, connected, fails, hears, key, offer, present, usePair } from './pair.fixture.js';
 
 const unavailable = { ok: false, error: 'Signaling is unavailable, try again' };
 
-let server: RedisServer;
-let two: Instances;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
-beforeEach(() => two.reset());
+const two = usePair();
 
 describe('a store that does not answer', () => {
   it('has every event refused within two seconds, once, and what it does in the end is told', async () => {
@@ -121,7 +110,7 @@ describe('a Redis that stops answering', () => {
     const { alice, bob } = await connected(two);
     const carol = b.connect('carol', 'carol-1');
     b.flip('namespaces: { /: { calls: legacy } }');
-    await server.freeze();
+    await two.server.freeze();
     let thawed = false;
     try {
       const started = performance.now();
@@ -142,7 +131,7 @@ describe('a Redis that stops answering', () => {
       carol.emit('call-offer', { ...offer, conversationId: 'dm:carol:erin' });
       expect(b.toLegacy).toHaveLength(2);
       expect(performance.now() - later).toBeLessThan(500);
-      await server.thaw();
+      await two.server.thaw();
       thawed = true;
       await expect
         .poll(() => [a, b].map(({ cluster }) => cluster.liveness.mayAct()), { timeout: 5_000 })
@@ -153,7 +142,7 @@ describe('a Redis that stops answering', () => {
       expect(await acked(bob.emit('call-end'))).toEqual({ ok: true });
       await expect.poll(() => alice.names).toContain('call-ended');
     } finally {
-      if (!thawed) await server.thaw();
+      if (!thawed) await two.server.thaw();
     }
   }, 30_000);
 });
@@ -193,9 +182,9 @@ describe('a session that nobody can read', () => {
       const { a, b } = two;
       const { alice, bob } = await connected(two);
       const name = `${two.prefix}:session:{${tagOf(key().ns, key().conversationId)}}`;
-      expect(await server.ask('EXISTS', name)).toBe(1);
+      expect(await two.server.ask('EXISTS', name)).toBe(1);
       const [does, ...args] = command(name) as [string, ...string[]];
-      await server.ask(does, ...args);
+      await two.server.ask(does, ...args);
       // A seat's own change is written over what is cut short, and mends it.
       const finder = who === 'its seat' ? alice : a.connect('alice', 'alice-2');
       const found = await acked(finder.emit('call-renegotiate-offer', { offer: 'x' }));
@@ -206,7 +195,7 @@ describe('a session that nobody can read', () => {
       expect(a.signals.events.filter(({ what }) => what === 'unreadable').map(({ args: [where] }) => where)).toContain(
         name,
       );
-      expect(await server.ask('EXISTS', name)).toBe(0);
+      expect(await two.server.ask('EXISTS', name)).toBe(0);
       expect([a, b].map(({ store }) => store.knownOf('/', 'alice').length)).toEqual([0, 0]);
       // The conversation is free again.
       expect(await acked(bob.emit('call-offer', offer))).toEqual({ ok: true });

@@ -1,37 +1,15 @@
 // Events of conversations in which this instance has no seat, where what is shared can't be asked, or not for each of them: the legacy
 // goes on as if nothing were, and nobody is told that something arrived which did not.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../test/redis/server.js';
-import {
-  acked,
-  answer,
-  type Browser,
-  fails,
-  hears,
-  type Instances,
-  key,
-  offer,
-  pair,
-  present,
-} from './pair.fixture.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { acked, answer, type Browser, fails, hears, key, offer, present, usePair } from './pair.fixture.js';
 
 const toLegacy = 'namespaces: { /: { calls: legacy } }';
 const unavailable = { ok: false, error: 'Signaling is unavailable, try again' };
 
-let server: RedisServer;
-let two: Instances;
+const two = usePair();
 let alice: Browser;
 let bob: Browser;
-beforeAll(async () => {
-  server = await startRedis();
-  two = await pair(server.url);
-});
-afterAll(async () => {
-  await two.close();
-  await server.close();
-});
 beforeEach(async () => {
-  await two.reset();
   alice = two.a.connect('alice', 'alice-1');
   bob = two.b.connect('bob', 'bob-1');
   await present(two, alice, bob);
