@@ -207,7 +207,7 @@ export async function compose(config: Config, logger: Logger): Promise<Running> 
       live,
       guard,
       connected: registry,
-      instances: createInstances({ self, cluster, shared: redis !== undefined, drain, signals }),
+      instances: createInstances({ self, cluster, shared: redis !== null, drain, signals }),
       redis: () => (redis ? { address: redis.shown, reachable: redis.well() } : null),
       legacy: () => upstreams.all.map(({ url, up, reached }) => ({ url, reachable: up && reached })),
       signals,

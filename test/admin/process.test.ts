@@ -69,7 +69,10 @@ describe('starting', () => {
         ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
       });
     expect((await ask('a-wrong-token-0123456789', '/api/status')).status).toBe(401);
-    expect((await ask(tokens.read, '/api/status')).status).toBe(200);
+    const status = await ask(tokens.read, '/api/status');
+    expect(status.status).toBe(200);
+    // Alone: nothing is shared, so there is no lease.
+    expect(await status.json()).toMatchObject({ redis: null, instances: [{ self: true, leaseAgeMs: null }] });
     expect((await ask(tokens.read, '/api/routes/legacy', {})).status).toBe(403);
     const body = { target: 'ice-candidate', mode: 'new', reason: 'a test' };
     expect((await ask(tokens.operate, '/api/routes/set', body)).status).toBe(200);
