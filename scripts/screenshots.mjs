@@ -89,6 +89,8 @@ async function run() {
     const served = page.locator('.calls tbody tr', { has: page.locator('.badge.new') });
     await served.first().getByRole('button').click();
     await page.locator('.timeline li').nth(2).waitFor();
+    // The click has scrolled to the call.
+    await page.evaluate(() => window.scrollTo(0, 0));
     await page.screenshot({ path: join(images, `dashboard-${colorScheme}.png`) });
 
     await page.getByRole('button', { name: 'Change call-lifecycle in /' }).click();
