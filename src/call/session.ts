@@ -128,16 +128,18 @@ export type Target =
   /** Every socket of the user in the call's namespace but those excepted. */
   | { readonly user: UserId; readonly except: readonly SocketRef[] };
 
-export type ServerEvent =
-  | 'call-offer'
-  | 'call-answer'
-  | 'ice-candidate'
-  | 'call-renegotiate-offer'
-  | 'call-renegotiate-answer'
-  | 'call-rejoin-offer'
-  | 'call-rejoin-answer'
-  | 'call-peer-disconnected'
-  | 'call-ended';
+export const serverEvents = [
+  'call-offer',
+  'call-answer',
+  'ice-candidate',
+  'call-renegotiate-offer',
+  'call-renegotiate-answer',
+  'call-rejoin-offer',
+  'call-rejoin-answer',
+  'call-peer-disconnected',
+  'call-ended',
+] as const;
+export type ServerEvent = (typeof serverEvents)[number];
 
 /** What is to be done once the new session is saved, in this order. */
 export type Effect =

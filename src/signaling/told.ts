@@ -1,7 +1,7 @@
 // What one instance tells another about a call: how it stands now, and what sockets over there are to hear. Written here, and
 // checked here where it comes in. Knows nothing of how it travels, or of what a call's events mean.
 import type { Address, ConnectionNumber, ConversationId, Namespace, SocketId, SocketRef, UserId } from '../base/ids.js';
-import type { CallKey, Role, Session } from '../call/session.js';
+import { type CallKey, type Role, type Session, serverEvents } from '../call/session.js';
 import { decodeArgs, encodeEvent, parsePacket } from '../protocol/socketio.js';
 
 /** One event for sockets of that instance. `user`: for whichever of them this user has, where they could not be asked for. */
@@ -29,17 +29,7 @@ export interface Told extends CallKey {
 }
 
 /** What is not a call's event is not shown to a browser. */
-const eventNames: ReadonlySet<string> = new Set([
-  'call-offer',
-  'call-answer',
-  'ice-candidate',
-  'call-renegotiate-offer',
-  'call-renegotiate-answer',
-  'call-rejoin-offer',
-  'call-rejoin-answer',
-  'call-peer-disconnected',
-  'call-ended',
-]);
+const eventNames: ReadonlySet<string> = new Set(serverEvents);
 
 /** JSON, whatever browsers sent. */
 export const write = ({ emits, ...told }: Told): unknown => ({

@@ -2,7 +2,7 @@
 // before anybody trusts it. Knows no key and no command.
 import type { ConversationId, Namespace, SocketRef } from '../base/ids.js';
 import type { DropCause } from '../base/service.js';
-import type { CallKey, Role, ServerEvent, Session, State } from '../call/session.js';
+import { type CallKey, type Role, type ServerEvent, type Session, type State, serverEvents } from '../call/session.js';
 import { readValue, writeValue } from './bytes.js';
 import type { Kept } from './store.js';
 
@@ -51,17 +51,7 @@ export function readKept(text: string): Kept | undefined {
 export const LETTERS: Readonly<Record<Role, string>> = { offerer: 'o', answerer: 'a' };
 export const ROLES: readonly Role[] = ['offerer', 'answerer'];
 
-const EVENTS: ReadonlySet<unknown> = new Set<ServerEvent>([
-  'call-offer',
-  'call-answer',
-  'ice-candidate',
-  'call-renegotiate-offer',
-  'call-renegotiate-answer',
-  'call-rejoin-offer',
-  'call-rejoin-answer',
-  'call-peer-disconnected',
-  'call-ended',
-]);
+const EVENTS: ReadonlySet<unknown> = new Set(serverEvents);
 const STATES: ReadonlySet<unknown> = new Set<State>(['OFFERING', 'CONNECTED', 'RENEGOTIATING', 'AWAITING_REJOIN']);
 const CAUSES: ReadonlySet<unknown> = new Set<DropCause>(['browser', 'legacy', 'drain', 'instance']);
 

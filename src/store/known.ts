@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Address, InstanceId, SocketRef } from '../base/ids.js';
 import type { CallKey, Session, State } from '../call/session.js';
+import { link, unlink } from './links.js';
 
 interface Known {
   session: Session;
@@ -205,15 +206,3 @@ const callText = (key: CallKey, callId: string): string => `${keyText(key)}${cal
 const socketText = ({ ns, id, connection }: SocketRef): string => JSON.stringify([ns, id, connection]);
 const userText = (ns: string, user: string): string => JSON.stringify([ns, user]);
 const usersOf = ({ ns, users }: Session): string[] => [userText(ns, users.offerer), userText(ns, users.answerer)];
-
-function link(index: Map<string, Set<string>>, from: string, to: string): void {
-  const set = index.get(from);
-  if (set) set.add(to);
-  else index.set(from, new Set([to]));
-}
-
-function unlink(index: Map<string, Set<string>>, from: string, to: string): void {
-  const set = index.get(from);
-  set?.delete(to);
-  if (set?.size === 0) index.delete(from);
-}

@@ -2,6 +2,7 @@
 // knows. Knows nothing of what a session means; its bound is the number of live calls, which the reaper keeps.
 import type { SocketRef } from '../base/ids.js';
 import type { CallKey, Session } from '../call/session.js';
+import { link, unlink } from './links.js';
 import type { DueAt, SessionStore } from './store.js';
 
 /**
@@ -110,15 +111,3 @@ const userKey = (ns: string, user: string): string => JSON.stringify([ns, user])
 const socketsOf = ({ seats }: Session): string[] =>
   (seats.answerer ? [seats.offerer, seats.answerer] : [seats.offerer]).map(socketKey);
 const usersOf = ({ ns, users }: Session): string[] => [userKey(ns, users.offerer), userKey(ns, users.answerer)];
-
-function link(index: Map<string, Set<string>>, from: string, to: string): void {
-  const set = index.get(from);
-  if (set) set.add(to);
-  else index.set(from, new Set([to]));
-}
-
-function unlink(index: Map<string, Set<string>>, from: string, to: string): void {
-  const set = index.get(from);
-  set?.delete(to);
-  if (set?.size === 0) index.delete(from);
-}
